@@ -1,0 +1,38 @@
+"""Case ids: their family, patterns over them, and the order in which people read them.
+
+An id is ``family.subject[param=value,...]``, with ``+workaround`` at its end. Imports nothing of canishard.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+
+SAFE = r"^[^\s`|<>\\]+$"
+"""What every id matches: no blank, and nothing that ends a Markdown code span or a table's cell."""
+
+
+def family(case_id: str) -> str:
+    """Return the part before the first point."""
+    return case_id.partition(".")[0]
+
+
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    parts = re.split(r"([*?])", pattern)
+    return re.compile("".join({"*": ".*", "?": "."}.get(part, re.escape(part)) for part in parts), re.DOTALL)
+
+
+def matches(pattern: str, case_id: str) -> bool:
+    """Tell whether an id is matched as a whole, where ``*`` is any text and ``?`` any one character.
+
+    Brackets stand for themselves, since ids hold them: this is not ``fnmatch``.
+    """
+    return _compiled(pattern).fullmatch(case_id) is not None
+
+
+def matching(patterns: Iterable[str], case_ids: Iterable[str]) -> list[str]:
+    """Return the ids that at least one pattern matches, in their own order."""
+    patterns = list(patterns)
+    return [case_id for case_id in case_ids if any(matches(pattern, case_id) for pattern in patterns)]

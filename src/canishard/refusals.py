@@ -1,0 +1,87 @@
+"""Which error texts are a clear refusal, and which only say that a peer is gone: ``matrix/refusals.toml``.
+
+May import ``data`` and ``errors``. The texts are ``Type: message``, as a rank reported them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from canishard import data
+
+Predicate = Callable[[str], bool]
+
+
+class Refusal(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A wording that says plainly: this is not supported."""
+
+    pattern: str
+    """A regular expression, searched for in the first line of ``Type: message``."""
+    example: str
+    """A line that was seen, and that the pattern matches."""
+    backend: str
+    seen_on: str = ""
+    """The torch release on which we saw it."""
+    link: str = ""
+
+
+class LostPeer(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A wording that says that another rank is gone, or did not come: a symptom."""
+
+    pattern: str
+    """A regular expression, searched for in the whole of ``Type: message``."""
+    example: str
+    backend: str
+    seen_on: str = ""
+    link: str = ""
+
+
+class Wordings(msgspec.Struct, kw_only=True, frozen=True):
+    """Both lists."""
+
+    refusals: list[Refusal]
+    lost_peers: list[LostPeer]
+
+    def is_refusal(self, text: str) -> bool:
+        """Tell whether ``Type: message`` is a clear refusal; NotImplementedError always is."""
+        line = text.lstrip().partition("\n")[0]
+        return line.startswith("NotImplementedError") or any(
+            re.search(item.pattern, line) for item in self.refusals
+        )
+
+    def is_lost_peer(self, text: str) -> bool:
+        """Tell whether ``Type: message`` says that another rank is gone, or did not come."""
+        return any(re.search(item.pattern, text) for item in self.lost_peers)
+
+
+def load(path: Path | None = None) -> Wordings:
+    """Read the file; ConfigurationError lists every fault, a pattern that misses its example included."""
+    path = path or data.matrix_dir() / "refusals.toml"
+    raw = data.read_toml(path)
+    faults = data.unknown_keys(raw, ["refusal", "lost_peer"])
+    refused = data.entries(raw, "refusal", Refusal, faults)
+    lost = data.entries(raw, "lost_peer", LostPeer, faults)
+    rows: dict[str, Refusal | LostPeer] = {**refused, **lost}
+    for where, row in rows.items():
+        if not row.seen_on and not row.link:
+            faults.append(f"{where}: needs seen_on, a torch release, or link, where it was reported")
+        broken = data.pattern_faults(row.pattern, f"{where}.pattern")
+        faults.extend(broken)
+        if not broken and not re.search(row.pattern, row.example):
+            faults.append(f"{where}.pattern: does not match its own example")
+    data.raise_faults(path, faults)
+    return Wordings(refusals=list(refused.values()), lost_peers=list(lost.values()))
+
+
+def refusals(path: Path | None = None) -> Predicate:
+    """Return the predicate that tells a clear refusal by its ``Type: message``."""
+    return load(path).is_refusal
+
+
+def lost_peers(path: Path | None = None) -> Predicate:
+    """Return the predicate that tells a lost peer by its ``Type: message``."""
+    return load(path).is_lost_peer
