@@ -1,0 +1,241 @@
+"""Run cases: choose how ranks are started, keep the servers, repeat what did not pass, fold the attempts.
+
+Standard library and canishard's own words only; never imports torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from canishard.launch.client import Server, ServerLost
+from canishard.launch.judge import Rules, judge, teardown_notes
+from canishard.launch.watch import Stage, Where
+from canishard.outcome import GRAVE, NOT_RETRIED, Attempt, Case, Outcome, Status
+
+START_METHODS = ("auto", "fork", "spawn")
+CHECK_MODULES = ("canishard.checks",)
+ASK_S = 180.0
+SPAWN_SAMPLE = 20
+"""How many cases that need no confirmation are confirmed by spawn all the same, chosen by their names' hash."""
+
+_KNOWN_BACKENDS = frozenset({"gloo", "nccl", "mpi", "ucc", "xccl"})
+
+
+class Launcher:
+    """Runs cases on one backend and device; a context manager, since it keeps processes.
+
+    Raises ServerLost on entering when torch cannot be imported.
+    """
+
+    def __init__(
+        self,
+        where: Where,
+        rules: Rules,
+        *,
+        start_method: str = "auto",
+        modules: Sequence[str] = CHECK_MODULES,
+        baseline: Mapping[tuple[str, int], Status] | None = None,
+    ) -> None:
+        self.where = where
+        self.rules = rules
+        self.modules = list(modules)
+        self.baseline = dict(baseline or {})
+        self.wanted_start_method = start_method
+        self.start_method = start_method
+        self.fallback = ""
+        """Why ranks are spawned although ``auto`` would rather fork them."""
+        self.sampled: frozenset[tuple[str, int]] = frozenset()
+        self._servers: dict[str, Server] = {}
+        self._description: dict[str, Any] = {}
+
+    def __enter__(self) -> Launcher:  # noqa: PYI034 - typing.Self is 3.11's
+        """Start the first server and settle how ranks are started."""
+        try:
+            self._settle()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End all servers and everything below them."""
+        self.close()
+
+    def _settle(self) -> None:
+        if self.wanted_start_method != "spawn":
+            server = self._server("first", "fork")
+            if not server.unsafe:
+                self.start_method = "fork"
+                return
+            if self.wanted_start_method == "fork":
+                msg = f"--start-method fork is not safe here: {server.unsafe}"
+                raise ServerLost(msg)
+            self.fallback = server.unsafe
+            self._drop("first")
+        self.start_method = "spawn"
+        self._server("first", "spawn")
+
+    def _server(self, slot: str, start_method: str) -> Server:
+        """Return the live server of a slot (first, second, spawn), started when it is not there."""
+        if slot in self._servers and not self._servers[slot].is_alive():
+            self._drop(slot)
+        if slot not in self._servers:
+            self._servers[slot] = Server(start_method, tuple(self.modules))
+            self._servers[slot].wait_until_ready()
+        return self._servers[slot]
+
+    def _drop(self, slot: str) -> None:
+        self._servers.pop(slot).close()
+
+    def close(self) -> None:
+        """End all servers."""
+        for slot in list(self._servers):
+            self._drop(slot)
+
+    # -- questions ------------------------------------------------------------------------------------------
+
+    def describe(self) -> dict[str, Any]:
+        """Return what is installed, as a child with torch loaded says."""
+        if not self._description:
+            self._description = self._server("first", self.start_method).ask("describe", {}, ASK_S)
+        return self._description
+
+    def cases(self) -> list[Case]:
+        """Return every case that the check modules declare, in their order."""
+        answer = self._server("first", self.start_method).ask("collect", {"modules": self.modules}, ASK_S)
+        return [
+            Case(**{**item, "stages": [(name, size, group) for name, size, group in item["stages"]]})
+            for item in answer
+        ]
+
+    def choose_sample(self, cases: Iterable[Case], size: int = SPAWN_SAMPLE) -> None:
+        """Settle which cases are confirmed by spawn whatever they do: the same ones in every run."""
+        self.sampled = frozenset(sorted((case.key for case in cases), key=_hash)[:size])
+
+    def not_run(self, case: Case) -> str:
+        """Return why a case cannot be run here, in words; empty when it can."""
+        description = self.describe()
+        if case.absent_packages:
+            return f"not installed: {', '.join(case.absent_packages)}"
+        if not self.where.backend_module:
+            for name in (part.rpartition(":")[2] for part in self.where.backend.split(",")):
+                if name in _KNOWN_BACKENDS and name not in description["backends"]:
+                    return f"this build of torch has no {name}"
+        if self.where.device == "cuda":
+            count = description["devices"]["cuda"]
+            if count == 0:
+                return "no CUDA device"
+            most = max(size for _, size, _ in case.stages)
+            if "nccl" in self.where.backend and most > count:
+                return f"nccl needs a device a rank: {count} here, {most} ranks"
+        return ""
+
+    # -- running --------------------------------------------------------------------------------------------
+
+    def run(self, case: Case) -> Outcome:
+        """Run a case to a verdict that stands: see ARCHITECTURE.md for what is repeated, and how."""
+        if reason := self.not_run(case):
+            return _outcome(case, Status.NOT_RUN, reason)
+        if case.missing:
+            return _outcome(case, Status.MISSING, case.missing)
+        attempts = [self._attempt(case, "first", self.start_method)]
+        status = attempts[0].status
+        if status is Status.INFRA:
+            attempts = [self._attempt(case, "first", self.start_method)]  # Once more with a new server.
+            status = attempts[0].status
+        if status not in NOT_RETRIED and status is not Status.INFRA:
+            attempts.append(self._attempt(case, "second", self.start_method))
+        if self.start_method == "fork" and self._needs_spawn(case, attempts):
+            attempts.append(self._attempt(case, "spawn", "spawn"))
+        return fold(case, attempts)
+
+    def _needs_spawn(self, case: Case, attempts: list[Attempt]) -> bool:
+        statuses = {attempt.status for attempt in attempts}
+        if Status.INFRA in statuses:
+            return False
+        before = self.baseline.get(case.key)
+        changed = before is not None and statuses != {before}
+        return bool(statuses & GRAVE) or changed or case.key in self.sampled
+
+    def _attempt(self, case: Case, slot: str, start_method: str) -> Attempt:
+        """Run all stages of a case once, in fresh processes."""
+        try:
+            server = self._server(slot, start_method)
+            attempt = self._stages(server, case, start_method)
+        except ServerLost as error:
+            return Attempt(status=Status.INFRA, start_method=start_method, message=str(error))
+        if attempt.status is Status.INFRA:
+            self._drop(slot)  # In doubt about ourselves: the next case gets a new server.
+        return attempt
+
+    def _stages(self, server: Server, case: Case, start_method: str) -> Attempt:
+        directory = Path(tempfile.mkdtemp(prefix="case-", dir=server.directory))
+        verdicts = []
+        for index in range(len(case.stages)):
+            run = Stage(
+                server, case, index, where=self.where, directory=directory, rules=self.rules
+            ).execute()
+            verdict = judge(run, self.rules, start_method)
+            verdict.notes.extend([*run.notes, *teardown_notes(run)])
+            verdicts.append(verdict)
+            if verdict.status is not Status.PASS:
+                break
+        shutil.rmtree(directory, ignore_errors=True)
+        last = verdicts[-1]
+        last.ranks = [rank for verdict in verdicts for rank in verdict.ranks]
+        last.notes = [note for verdict in verdicts for note in verdict.notes]
+        return last
+
+
+def _hash(key: tuple[str, int]) -> str:
+    return hashlib.sha256(f"{key[0]} {key[1]}".encode()).hexdigest()
+
+
+def _outcome(case: Case, status: Status, message: str) -> Outcome:
+    return Outcome(
+        id=case.id,
+        world_size=case.world_size,
+        digest=case.digest,
+        status=status,
+        message=message,
+        names=case.names,
+    )
+
+
+def fold(case: Case, attempts: list[Attempt]) -> Outcome:
+    """Fold attempts to an outcome: the same status stands, a mixture is ``flaky`` with its counts.
+
+    An attempt that failed for our or the machine's reasons makes the whole ``infra``: it proves nothing.
+    """
+    counts = Counter(attempt.status for attempt in attempts)
+    shown = attempts[0]
+    outcome = _outcome(case, shown.status, shown.message)
+    outcome.deviation = shown.deviation
+    if Status.INFRA in counts:
+        outcome.status = Status.INFRA
+        outcome.message = next(attempt.message for attempt in attempts if attempt.status is Status.INFRA)
+    elif len(counts) > 1:
+        outcome.status = Status.FLAKY
+        outcome.deviation = ""
+        said = next((attempt.message for attempt in attempts if attempt.message), "")
+        outcome.message = (
+            ", ".join(f"{count} {status.value}" for status, count in sorted(counts.items())) + f"; {said}"
+        )
+    ranks = shown.ranks
+    outcome.measurements = {
+        name: value for rank in reversed(ranks) for name, value in rank.measurements.items()
+    }
+    notes = [note for attempt in attempts for note in attempt.notes]
+    notes += [note for rank in ranks for note in rank.notes]
+    outcome.notes = list(dict.fromkeys(notes))
+    outcome.attempts = attempts
+    return outcome

@@ -1,0 +1,195 @@
+"""What runs inside a rank: join the group, run the check, report, wait to be released, leave.
+
+Child side only. Also answers two questions that need torch: which cases there are, and what is installed.
+Started by the server, forked or as ``python -m canishard.launch.rank FD TASK``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import faulthandler
+import importlib
+import json
+import os
+import re
+import socket
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any, NoReturn
+
+from canishard.launch import processes
+from canishard.launch.channel import Channel, Message
+
+_SIGNATURE = re.compile(
+    r"unexpected keyword argument|missing \d+ required|takes .*arguments? but|takes no .*arguments"
+)
+"""What Python says where a call does not fit a function's signature."""
+_WRAPPERS = frozenset({"wrapper", "inner", "wrapped"})
+
+
+class Reporter:
+    """How a rank tells the parent where it is; the clock is the machine's monotonic one."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+
+    def phase(self, name: str) -> None:
+        """Say that a phase has begun."""
+        self.channel.send({"op": "phase", "phase": name, "at": time.monotonic()})
+
+    def report(self, result: str, **evidence: Any) -> None:
+        """Say what came out: ok, wrong, error or fault."""
+        self.channel.send({"op": "report", "result": result, "at": time.monotonic(), **evidence})
+
+    def wait_for_release(self) -> bool:
+        """Wait until the parent releases this rank; False when the parent is gone."""
+        return bool(self.channel.receive())
+
+
+def _error(error: BaseException, source: str) -> Message:
+    """Describe an exception; ``call_rejected`` tells that the check's own call did not fit a signature."""
+    text = _text(error)
+    return {
+        "type": type(error).__name__,
+        "message": text,
+        "traceback": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
+        "call_rejected": isinstance(error, TypeError)
+        and bool(_SIGNATURE.search(text))
+        and _is_ours(error, source),
+        "refused": isinstance(error, NotImplementedError),
+    }
+
+
+def _is_ours(error: BaseException, source: str) -> bool:
+    """Tell whether the call that failed is one that the check makes, torch's logging wrappers around it aside."""
+    frames = traceback.extract_tb(error.__traceback__)
+    while frames and frames[-1].name in _WRAPPERS:
+        frames.pop()
+    return bool(frames) and frames[-1].filename == source
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:  # noqa: BLE001 - a stranger's __str__ may raise anything
+        return f"<{type(error).__name__} whose str raises {type(broken).__name__}>"
+
+
+def _device(device_type: str, rank: int) -> Any:
+    """Return this rank's device and make it the current one; several ranks share one where there are few."""
+    torch: Any = importlib.import_module("torch")
+    if device_type == "cpu":
+        return torch.device("cpu")
+    module = getattr(torch, device_type)
+    device = torch.device(device_type, rank % module.device_count())
+    module.set_device(device)
+    return device
+
+
+def _join(task: Message) -> None:
+    """Join the case's process group by file rendezvous; torch's own timeout stays as it is."""
+    if task["backend_module"]:
+        importlib.import_module(task["backend_module"])
+    distributed: Any = importlib.import_module("torch.distributed")
+    distributed.init_process_group(
+        task["backend"],
+        init_method=Path(task["rendezvous"]).as_uri(),
+        rank=task["rank"],
+        world_size=task["world_size"],
+    )
+
+
+def _leave() -> None:
+    distributed: Any = importlib.import_module("torch.distributed")
+    if distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+def run_rank(task: Message, channel: Channel) -> int:
+    """Run one stage of a case on this rank; return the exit code."""
+    reporter = Reporter(channel)
+    reporter.phase("start")
+    torch: Any = importlib.import_module("torch")
+    check: Any = importlib.import_module("canishard.check")
+    module = importlib.import_module(task["module"])
+    function = getattr(module, task["function"])
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    source = str(module.__file__)
+    try:
+        reporter.phase("init")
+        context = check.Context(
+            rank=task["rank"],
+            world_size=task["world_size"],
+            device=_device(task["device"], task["rank"]),
+            backend=task["backend"],
+            directory=Path(task["directory"]),
+            stage=task["stage"],
+            api=check.Api(task["needs"]),
+        )
+        if task["process_group"]:
+            _join(task)
+        reporter.phase("body")
+        function(context, **task["params"])
+    except SystemExit:
+        raise  # Leaving without a report is what the parent is to see.
+    except BaseException as error:  # noqa: BLE001 - the child's edge: whatever was raised is the result
+        result = "fault" if isinstance(error, check.CheckFault) else "error"
+        reporter.report(result, error=_error(error, source))
+        reporter.wait_for_release()
+        return 0  # No destroy_process_group after an error: it can hang.
+    if context.compared:
+        result, fault = ("wrong" if context.mismatches else "ok"), {}
+    else:
+        result, fault = "fault", {"error": {"type": "CheckFault", "message": "the check compared nothing"}}
+    reporter.report(
+        result,
+        mismatches=context.mismatches,
+        measurements=context.measurements,
+        notes=context.notes,
+        **fault,
+    )
+    if reporter.wait_for_release():
+        reporter.phase("released")
+        _leave()
+        reporter.phase("teardown")
+    return 0
+
+
+def run_task(task: Message, channel: Channel) -> int:
+    """Do what the task asks; return the exit code."""
+    faulthandler.enable(all_threads=True)
+    stacks = Path(task["stacks"]).open("w", encoding="utf-8")  # noqa: SIM115 - stays open as long as the process
+    faulthandler.register(processes.STACKS_SIGNAL, file=stacks, all_threads=True)
+    tempfile.tempdir = None  # Forked from a server that may have looked up its own.
+    if task["task"] == "rank":
+        return run_rank(task, channel)
+    inventory = importlib.import_module("canishard.launch.inventory")
+    answer = inventory.cases(task["modules"]) if task["task"] == "collect" else inventory.describe()
+    channel.send({"op": "answer", "answer": answer})
+    return 0
+
+
+def run_and_exit(task: Message, channel: Channel) -> NoReturn:
+    """Run a task in a forked child; exit handlers run, the interpreter's own teardown does not."""
+    try:
+        code = run_task(task, channel)
+    except SystemExit as leaving:
+        code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except BaseException:  # noqa: BLE001 - ours to show: the parent sees exit code 70 and the output's tail
+        traceback.print_exc()
+        code = 70
+    atexit._run_exitfuncs()  # noqa: SLF001 - os._exit runs none, and multiprocessing relies on its own
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue  # A check may have closed it.
+    os._exit(code & 0xFF)
+
+
+if __name__ == "__main__":
+    sys.exit(run_task(json.loads(sys.argv[2]), Channel(socket.socket(fileno=int(sys.argv[1])))))

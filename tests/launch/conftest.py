@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from canishard.launch import Launcher, Rules, Where
+from canishard.outcome import Case, Outcome
+
+HERE = Path(__file__).parent
+
+
+def is_lost_peer(text: str) -> bool:
+    return "closed by peer" in text or "reset by peer" in text
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return a folder on the children's path that holds the misbehaving checks."""
+    path = tmp_path_factory.mktemp("misbehaving")
+    shutil.copy(HERE / "misbehaving.py", path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(path), os.environ.get("PYTHONPATH")])))
+        yield path
+
+
+@pytest.fixture(scope="session")
+def launcher(folder: Path) -> Iterator[Launcher]:  # noqa: ARG001 - it is on the children's path
+    rules = Rules(is_refusal=lambda _: False, is_lost_peer=is_lost_peer)
+    with Launcher(Where(), rules, modules=["misbehaving"]) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def cases(launcher: Launcher) -> dict[str, Case]:
+    return {f"{case.id.removeprefix('misbehaving.')}@{case.world_size}": case for case in launcher.cases()}
+
+
+@pytest.fixture
+def run(launcher: Launcher, cases: dict[str, Case]) -> Callable[[str], Outcome]:
+    return lambda name: launcher.run(cases[name])

@@ -1,0 +1,247 @@
+"""Checks that misbehave, each in one way; a launcher is judged by what it says of them.
+
+Copied beside a test's other files, so that what a check writes next to itself is the test's own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from canishard.check import Context, Stage, check
+
+HERE = Path(__file__).parent
+FOREVER_S = 3600.0
+
+
+def fine(context: Context) -> None:
+    tensor = torch.tensor([context.rank + 1.0])
+    dist.all_reduce(tensor)
+    context.equal("sum", tensor, torch.tensor([sum(range(1, context.world_size + 1)) + 0.0]))
+
+
+@check(feature="good", world_sizes=(2, 4))
+def good(context: Context) -> None:
+    """A check that passes."""
+    fine(context)
+
+
+@check(feature="wrong", world_sizes=(2,))
+def wrong(context: Context) -> None:
+    """A value that differs."""
+    fine(context)
+    got = torch.tensor([3.0, 4.0])
+    context.equal("value", got, got / 2, wrong={"summed instead of averaged": got})
+
+
+@check(feature="raises", params={"on": ["one", "all"]}, world_sizes=(2,))
+def raises(context: Context, on: str) -> None:
+    """An exception; the peers wait for the rank that raised."""
+    if on == "all" or context.rank == 1:
+        msg = f"no good on {on}"
+        raise RuntimeError(msg)
+    fine(context)
+
+
+@check(feature="refuses", params={"on": ["one", "all"]}, world_sizes=(2,))
+def refuses(context: Context, on: str) -> None:
+    """A clear refusal, on every rank or on one."""
+    if on == "all" or context.rank == 1:
+        msg = "this backend does not do that"
+        raise NotImplementedError(msg)
+    fine(context)
+
+
+@check(feature="rejected", world_sizes=(2,))
+def rejected(context: Context) -> None:
+    """An argument that this release does not have."""
+    dist.all_reduce(torch.ones(1), colour="blue")
+    context.equal("never", 1, 1)
+
+
+@check(feature="inner type error", world_sizes=(2,))
+def inner_type_error(context: Context) -> None:
+    """A TypeError from within a call is no missing argument."""
+    len(context.rank)  # type: ignore[arg-type]
+
+
+@check(feature="missing", needs=[["torch.distributed.no_such_thing", "torch.neither"]])
+def missing(context: Context) -> None:
+    """A name that no release has."""
+    context.equal("never", 1, 1)
+
+
+@check(feature="nothing", world_sizes=(2,))
+def compares_nothing(context: Context) -> None:
+    """A check that compares nothing is itself at fault."""
+    context.note("nothing")
+
+
+@check(feature="hang", world_sizes=(2,), deadline_s=2.0)
+def gated_gather(context: Context) -> None:
+    """A rank is kept from a gather by mistake."""
+    tensor = torch.ones(1)
+    if context.rank == 0:
+        dist.all_gather([torch.empty(1) for _ in range(2)], tensor)  # the line that hangs
+    context.equal("never on rank 0", 1, 1)
+
+
+@check(feature="hang", world_sizes=(2,), deadline_s=2.0)
+def sleeps(context: Context) -> None:
+    """A rank hangs in Python, its peer waits for it in C++."""
+    if context.rank == 1:
+        time.sleep(FOREVER_S)
+    fine(context)
+
+
+@check(feature="hang", world_sizes=(2,), deadline_s=2.0)
+def stopped(context: Context) -> None:
+    """A rank stops itself."""
+    if context.rank == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        time.sleep(FOREVER_S)
+    fine(context)
+
+
+@check(feature="dies", params={"by": ["SIGSEGV", "SIGABRT", "SIGKILL", "SIGBUS"]}, world_sizes=(2,))
+def dies(context: Context, by: str) -> None:
+    """A rank dies by a signal."""
+    if context.rank == 1:
+        os.kill(os.getpid(), getattr(signal, by))
+        time.sleep(FOREVER_S)
+    fine(context)
+
+
+@check(feature="leaves", params={"code": [0, 3]}, world_sizes=(2,))
+def leaves(context: Context, code: int) -> None:
+    """A rank leaves without a report."""
+    if context.rank == 1:
+        os._exit(code)
+    fine(context)
+
+
+@check(feature="leaves", world_sizes=(2,))
+def sys_exit(context: Context) -> None:
+    """A rank leaves by sys.exit, as a script that gives up does."""
+    if context.rank == 0:
+        sys.exit(3)
+    fine(context)
+
+
+@check(feature="flaky", world_sizes=(2,))
+def flaky(context: Context) -> None:
+    """Fails the first time only."""
+    fine(context)
+    seen = HERE / "flaky-seen"
+    is_first = not seen.exists()
+    dist.barrier()
+    if context.rank == 0:
+        seen.touch()
+    context.equal("value", int(is_first), 0)
+
+
+@check(feature="late", world_sizes=(2,))
+def aborts_late(context: Context) -> None:
+    """A right result, then an abort at exit."""
+    fine(context)
+    if context.rank == 1:
+        atexit.register(os.abort)
+
+
+@check(feature="late", world_sizes=(2,))
+def thread_runs_on(context: Context) -> None:
+    """A right result while a thread runs on."""
+    fine(context)
+    threading.Thread(target=time.sleep, args=(FOREVER_S,), daemon=True).start()
+
+
+@check(feature="late", world_sizes=(2,))
+def leaves_children(context: Context) -> None:
+    """A right result, and a child in a session of its own that ignores SIGTERM."""
+    fine(context)
+    code = f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep({FOREVER_S})"
+    child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    (HERE / f"child{context.rank}").write_text(str(child.pid))
+
+
+@check(feature="noise", world_sizes=(2,))
+def shouts(context: Context) -> None:
+    """Bytes that are no text, from Python and from C, and a closed stdout."""
+    os.write(1, b"\xff\xfe not text\n" * 1000)
+    ctypes.CDLL(None).puts(b"from C")
+    sys.stdout.close()
+    fine(context)
+
+
+@check(feature="noise", world_sizes=(2,))
+def huge_message(context: Context) -> None:
+    """An exception of ten megabytes, not valid UTF-8."""
+    fine(context)
+    raise ValueError("\udcff" + "x" * 10_000_000)
+
+
+@check(feature="numbers", world_sizes=(2,))
+def odd_measurements(context: Context) -> None:
+    """Measurements that JSON cannot hold."""
+    fine(context)
+    for name, value in {
+        "nan": float("nan"),
+        "inf": float("inf"),
+        "tensor": torch.ones(2),
+        "object": object(),
+    }.items():
+        context.measure(name, value)
+
+
+@check(feature="state", world_sizes=(2,))
+def leaves_state(context: Context) -> None:
+    """Changes what a process can change; the next case must not see it."""
+    fine(context)
+    os.environ["LEFT_BEHIND"] = "1"
+    torch.set_default_dtype(torch.float64)
+    torch.set_grad_enabled(False)
+    Path("left-behind").touch()
+
+
+@check(feature="state", world_sizes=(2,))
+def sees_state(context: Context) -> None:
+    """Sees nothing of another case."""
+    fine(context)
+    context.equal("environment", os.environ.get("LEFT_BEHIND"), None)
+    context.equal("default dtype", str(torch.get_default_dtype()), "torch.float32")
+    context.equal("grad mode", torch.is_grad_enabled(), True)
+    context.equal("files", [str(path) for path in (*Path.cwd().iterdir(), *context.directory.iterdir())], [])
+    context.equal("home is our own", Path.home().is_relative_to(Path.cwd().parent), True)
+
+
+@check(feature="stages", world_sizes=(2,), stages=(Stage("save"), Stage("load", 1, process_group=False)))
+def stages(context: Context) -> None:
+    """Two stages share a directory, and nothing else."""
+    if context.stage == "save":
+        fine(context)
+        (context.directory / f"rank{context.rank}").touch()
+    else:
+        context.equal("files", sorted(path.name for path in context.directory.iterdir()), ["rank0", "rank1"])
+        context.equal("group", dist.is_initialized(), False)
+
+
+@check(feature="hang", world_sizes=(2,), deadline_s=FOREVER_S)
+def stuck_with_children(context: Context) -> None:
+    """Ranks stuck in C, each with a child in a session of its own."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", f"import time; time.sleep({FOREVER_S})"], start_new_session=True
+    )
+    (HERE / f"stuck{context.rank}").write_text(f"{os.getpid()} {child.pid}\n")
+    if context.rank == 0:
+        fine(context)
+    ctypes.CDLL(None).pause()

@@ -1,0 +1,176 @@
+"""Every fault gets its status and its evidence, and the case after it is unaffected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from canishard.launch import Launcher, processes
+from canishard.outcome import Case, Outcome, Status
+
+pytestmark = pytest.mark.torch
+
+Run = Callable[[str], Outcome]
+
+VERDICTS = [
+    ("good@2", Status.PASS, ""),
+    ("good@4", Status.PASS, ""),
+    ("wrong@2", Status.WRONG, "value: got [3, 4]"),
+    ("raises[on=one]@2", Status.ERROR, "RuntimeError: no good on one"),
+    ("raises[on=all]@2", Status.ERROR, "RuntimeError: no good on all"),
+    ("refuses[on=all]@2", Status.UNSUPPORTED, "NotImplementedError: this backend does not do that"),
+    ("refuses[on=one]@2", Status.ERROR, "NotImplementedError: this backend does not do that"),
+    ("rejected@2", Status.MISSING, "unexpected keyword argument 'colour'"),
+    ("inner_type_error@2", Status.ERROR, "TypeError: object of type 'int' has no len()"),
+    ("missing@2", Status.MISSING, "torch.distributed.no_such_thing does not exist (nor torch.neither)"),
+    ("compares_nothing@2", Status.INFRA, "the check compared nothing"),
+    ("gated_gather@2", Status.HANG, "no report by the deadline, in phase body"),
+    ("sleeps@2", Status.HANG, "no report by the deadline, in phase body"),
+    ("stopped@2", Status.HANG, "no report by the deadline, in phase body"),
+    ("dies[by=SIGSEGV]@2", Status.CRASH, "signal SIGSEGV in phase body"),
+    ("dies[by=SIGABRT]@2", Status.CRASH, "signal SIGABRT in phase body"),
+    ("dies[by=SIGKILL]@2", Status.CRASH, "signal SIGKILL in phase body"),
+    ("dies[by=SIGBUS]@2", Status.CRASH, "signal SIGBUS in phase body"),
+    ("leaves[code=0]@2", Status.CRASH, "code 0 without a report in phase body"),
+    ("leaves[code=3]@2", Status.CRASH, "code 3 in phase body"),
+    ("sys_exit@2", Status.CRASH, "code 3 in phase body"),
+    ("flaky@2", Status.FLAKY, "1 pass, 1 wrong"),
+    ("aborts_late@2", Status.PASS, ""),
+    ("thread_runs_on@2", Status.PASS, ""),
+    ("leaves_children@2", Status.PASS, ""),
+    ("shouts@2", Status.PASS, ""),
+    ("huge_message@2", Status.ERROR, "ValueError: "),
+    ("odd_measurements@2", Status.PASS, ""),
+    ("leaves_state@2", Status.PASS, ""),
+    ("sees_state@2", Status.PASS, ""),
+    ("stages@2", Status.PASS, ""),
+]
+
+
+@pytest.mark.parametrize(("name", "status", "message"), VERDICTS, ids=[row[0] for row in VERDICTS])
+def test_status_and_message_and_nothing_is_left(
+    run: Run, launcher: Launcher, name: str, status: Status, message: str
+) -> None:
+    outcome = run(name)
+
+    assert (outcome.status, message in outcome.message) == (status, True), outcome
+    for server in launcher._servers.values():
+        assert processes.descendants(server.process.pid) == []
+        assert [path for path in server.directory.iterdir() if path.is_dir() and any(path.iterdir())] == []
+    assert run("good@2").status is Status.PASS
+
+
+def test_every_case_is_in_the_table(cases: dict[str, Case]) -> None:
+    elsewhere = {"missing@4", "stuck_with_children@2"}  # the second one in test_survival
+    assert cases.keys() - elsewhere == {row[0] for row in VERDICTS}
+
+
+def test_hang_names_the_line_and_what_the_peer_did(run: Run) -> None:
+    first, second = run("gated_gather@2").attempts[0].ranks
+
+    source = (Path(__file__).parent / "misbehaving.py").read_text().splitlines()
+    line = next(number for number, text in enumerate(source, 1) if "# the line that hangs" in text)
+    assert f'misbehaving.py", line {line} in gated_gather' in first.stacks
+    assert (first.exit, first.state) == ("killed by the watchdog", "S (sleeping)")
+    assert (second.phase, second.exit) == ("report", "killed by the watchdog")
+
+
+def test_a_stopped_rank_is_told_by_its_state_and_still_gives_its_stack(run: Run) -> None:
+    stopped = run("stopped@2").attempts[0].ranks[1]
+
+    assert stopped.state == "T (stopped)"
+    assert "in stopped" in stopped.stacks
+
+
+def test_a_rank_that_fails_while_its_peer_waits_gives_its_own_error(run: Run) -> None:
+    attempt = run("raises[on=one]@2").attempts[0]
+
+    assert attempt.first_failing_rank == 1
+    assert attempt.ranks[0].exit == "killed by the watchdog"
+    assert "all_reduce" in attempt.ranks[0].stacks
+    assert "no good on one" in attempt.ranks[1].traceback
+
+
+def test_deviation_is_named_with_got_and_wanted_from_every_rank(run: Run) -> None:
+    outcome = run("wrong@2")
+
+    assert outcome.deviation == "summed instead of averaged"
+    assert [rank.mismatches[0]["max_abs_diff"] for rank in outcome.attempts[0].ranks] == [2.0, 2.0]
+
+
+def test_a_grave_status_is_confirmed_by_spawn_and_a_plain_one_by_a_second_server(run: Run) -> None:
+    methods = {
+        name: [a.start_method for a in run(name).attempts]
+        for name in ("leaves[code=3]@2", "wrong@2", "good@2")
+    }
+
+    assert methods == {
+        "leaves[code=3]@2": ["fork", "fork", "spawn"],
+        "wrong@2": ["fork", "fork"],
+        "good@2": ["fork"],
+    }
+
+
+def test_a_status_that_differs_from_the_baseline_is_confirmed_by_spawn(launcher: Launcher, run: Run) -> None:
+    launcher.baseline = {("misbehaving.good", 2): Status.WRONG}
+    try:
+        outcome = run("good@2")
+    finally:
+        launcher.baseline = {}
+
+    assert [attempt.start_method for attempt in outcome.attempts] == ["fork", "spawn"]
+    assert outcome.status is Status.PASS
+
+
+def test_an_abort_at_exit_is_a_note_on_a_pass(run: Run) -> None:
+    assert run("aborts_late@2").notes == ["rank 1 in teardown: signal SIGABRT"]
+
+
+def test_children_in_sessions_of_their_own_are_gone(run: Run, folder: Path) -> None:
+    run("leaves_children@2")
+
+    assert [processes.is_alive(int((folder / f"child{rank}").read_text())) for rank in (0, 1)] == [
+        False,
+        False,
+    ]
+
+
+def test_output_that_is_no_text_is_kept_as_evidence(run: Run) -> None:
+    output = run("shouts@2").attempts[0].ranks[0].output
+
+    assert "\\xff\\xfe not text" in output
+    assert "from C" in output
+
+
+def test_odd_measurements_become_texts(run: Run) -> None:
+    measured = run("odd_measurements@2").measurements
+
+    assert (measured["nan"], measured["inf"], measured["tensor"]) == ("nan", "inf", "tensor([1., 1.])")
+
+
+def test_an_absent_backend_is_not_run(launcher: Launcher, cases: dict[str, Case]) -> None:
+    gloo = launcher.where
+    launcher.where = type(gloo)(backend="mpi")
+    try:
+        outcome = launcher.run(cases["good@2"])
+    finally:
+        launcher.where = gloo
+
+    assert (outcome.status, outcome.message) == (Status.NOT_RUN, "this build of torch has no mpi")
+
+
+def test_a_killed_server_is_infra_and_the_next_case_has_a_new_one(launcher: Launcher, run: Run) -> None:
+    launcher._servers["first"].process.kill()
+
+    assert run("good@2").status is Status.PASS
+
+
+def test_spawn_gives_the_same(launcher: Launcher, cases: dict[str, Case]) -> None:
+    names = ["good@4", "wrong@2", "dies[by=SIGSEGV]@2", "gated_gather@2"]
+    expected = {name: status for name, status, _ in VERDICTS}
+
+    found = {name: launcher._attempt(cases[name], "spawn", "spawn").status for name in names}
+
+    assert found == {name: expected[name] for name in names}
