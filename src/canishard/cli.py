@@ -1,0 +1,114 @@
+"""The command line: ``canishard run`` and ``canishard report``; each is a thin way into modules of their own.
+
+What is the user's to mend becomes one line on stderr and the exit code of its class.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from canishard import __version__
+from canishard.errors import CanishardError, ConfigurationError
+
+PROGRAM = "canishard"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; return the exit code."""
+    parser = argparse.ArgumentParser(prog=PROGRAM, description="Measured compatibility of torch.distributed.")
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    runs = commands.add_parser(
+        "run",
+        help="run the checks on the torch that is installed here",
+        description="Run the checks on the torch that is installed here.",
+        epilog="Every other option is handed to pytest: -k, --case, --world-size, --record, -x, -n, --help ...",
+        allow_abbrev=False,
+    )
+    runs.add_argument("--backend", default="gloo", help="as init_process_group takes it (default: gloo)")
+    runs.add_argument("--device", default="cpu", help="device type of the tensors (default: cpu)")
+    runs.add_argument(
+        "--json", metavar="FILE", help="write the record here; - is stdout, which then holds nothing else"
+    )
+    reports = commands.add_parser("report", help="write reports/ from matrix/results/ and matrix/*.toml")
+    reports.add_argument("--check", action="store_true", help="write nothing; fail where reports/ is stale")
+    options, rest = parser.parse_known_args(arguments)
+    if rest and options.command != "run":
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    try:
+        return run(options, rest) if options.command == "run" else report(check=options.check)
+    except CanishardError as error:
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def run(options: argparse.Namespace, rest: Sequence[str]) -> int:
+    """Run the checks under pytest, and write the record as JSON where that is asked for."""
+    chosen = ["--backend", options.backend, "--device", options.device, *rest]
+    if options.json is None:
+        return _pytest(chosen)
+    with tempfile.TemporaryDirectory(prefix="canishard-run-") as folder:
+        path = Path(folder) / "record.json"
+        with _stdout_kept_clean():
+            code = _pytest([*chosen, "--record", str(path)])
+        content = path.read_bytes() if path.exists() else b""
+    if options.json == "-":
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    elif content:
+        _write(Path(options.json), content)
+    return code
+
+
+def report(*, check: bool) -> int:
+    """Write the generated files, or only compare them."""
+    from canishard import data, releases  # noqa: PLC0415 - `run` needs none of it
+    from canishard import report as files  # noqa: PLC0415 - `run` needs none of it
+
+    root = data.matrix_dir().parent
+    known = [release.version for release in releases.load()]
+    if check:
+        files.check(root, known)
+        return 0
+    for path in files.write(root, known):
+        print(f"written: {path}")
+    return 0
+
+
+@contextmanager
+def _stdout_kept_clean() -> Iterator[None]:
+    """Send what is printed meanwhile to stderr, at the descriptor: pytest's own output, and that of C++."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _write(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except OSError as error:
+        msg = f"--json {path}: cannot be written: {error.strerror}"
+        raise ConfigurationError(msg) from None
+
+
+def _pytest(arguments: list[str]) -> int:
+    try:
+        import pytest  # noqa: PLC0415 - an extra: reading records needs none of it
+    except ImportError:
+        msg = "pytest is not installed; install canishard[checks] to run checks"
+        raise ConfigurationError(msg) from None
+    return int(pytest.main(["--pyargs", "canishard.checks", *arguments]))

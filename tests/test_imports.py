@@ -1,0 +1,87 @@
+"""The import rule of ARCHITECTURE.md: who may import torch, and that imports go one way."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import canishard
+
+SOURCE = Path(canishard.__file__).parent
+BESIDE_TORCH = {
+    "check",
+    "launch.inventory",
+    *(f"checks.{path.stem}" for path in (SOURCE / "checks").glob("[!_]*.py")),
+}
+
+LAYERS = [
+    {"errors", "outcome", "ids", "check", "checks", "launch.channel", "launch.processes"},
+    {"data", "digest", "normalise", "environment", "releases", "refusals", "launch.rank", "launch.inventory",
+     "launch.server", "launch.judge", "launch.client"},
+    {"record", "journal", "launch.watch"},
+    {"compare", "quirks", "support", "launch.launcher"},
+    {"launch", "report", "report.excerpt", "report.markdown", "report.table", "report.text", "install", "stamps",
+     "guard", "runs", "child"},
+    {"session", "campaign"},
+    {"pytest_plugin", "cli", "__main__"},
+]  # fmt: skip
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in SOURCE.rglob("*.py"):
+        parts = list(path.relative_to(SOURCE).with_suffix("").parts)
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        if name:
+            found[name] = path
+    return found
+
+
+def imported(path: Path) -> set[str]:
+    """Return what of canishard a file imports, wherever in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name.removeprefix("canishard.") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            module = f"{node.module}.".removeprefix("canishard.")
+            names = {f"{module}{alias.name}" for alias in node.names}
+            found.update(names & modules().keys() or {module.rstrip(".")})
+    return found & modules().keys()
+
+
+def layer(name: str) -> int:
+    name = "checks" if name.startswith("checks.") else name
+    return next((number for number, layer in enumerate(LAYERS) if name in layer), -1)
+
+
+def test_every_module_has_a_layer() -> None:
+    assert [name for name in modules() if layer(name) < 0] == []
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_imports_go_one_way(name: str) -> None:
+    assert {other for other in imported(modules()[name]) if layer(other) > layer(name)} == set()
+
+
+def test_a_check_imports_one_module_of_ours() -> None:
+    for path in (SOURCE / "checks").glob("[!_]*.py"):
+        assert imported(path) == {"check"}, path.name
+
+
+def test_nothing_else_imports_torch_at_all() -> None:
+    block = "import sys; sys.modules['torch'] = None; import importlib\n"
+    names = [f"canishard.{name}" for name in modules() if name not in BESIDE_TORCH | {"__main__"}]
+    code = block + f"for name in {names}: importlib.import_module(name)"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_module_that_checks_share_stays_small() -> None:
+    assert len((SOURCE / "check.py").read_text().splitlines()) <= 310
