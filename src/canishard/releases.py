@@ -1,0 +1,207 @@
+"""The torch releases: reads ``matrix/releases.toml`` strictly, and selects among its rows.
+
+Runs in nox's own process too, so it imports no torch; of ours, ``data`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+
+from canishard.data import entries, matrix_dir, raise_faults, read_toml, unknown_keys
+from canishard.errors import ConfigurationError
+
+INSTALLED = "installed"
+"""What selects the torch that the current environment has."""
+
+OLDEST_PYTHON = Version("3.10")
+"""What canishard itself needs."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Release:
+    """A torch to measure: a row of the file, or what ``--torch`` named beside it."""
+
+    version: str
+    """The version, or ``installed``."""
+    python: str = ""
+    pins: tuple[str, ...] = ()
+    ci: bool = False
+    wheel: Path | None = None
+    """The file to install, where it is not the version from an index."""
+    stable: bool = True
+    """Whether it is a row of the file: only then can its record be a baseline."""
+
+    @property
+    def minor(self) -> tuple[int, ...]:
+        """Return the first two numbers of the version."""
+        return Version(self.version).release[:2]
+
+
+class _Row(msgspec.Struct, kw_only=True, frozen=True):
+    """One ``[[release]]`` as it stands in the file."""
+
+    version: str
+    python: str
+    pins: list[str] = []
+    ci: bool = False
+
+
+def load(path: Path | None = None) -> list[Release]:
+    """Read the rows, oldest first.
+
+    Raises one ConfigurationError with every fault of the file, each with its place and what is allowed.
+    """
+    path = path or matrix_dir() / "releases.toml"
+    raw = read_toml(path)
+    faults = unknown_keys(raw, ["release"])
+    rows = entries(raw, "release", _Row, faults)
+    for place, row in rows.items():
+        faults += _row_faults(row, place)
+    raise_faults(path, faults)
+    releases = [
+        Release(version=row.version, python=row.python, pins=tuple(row.pins), ci=row.ci)
+        for row in rows.values()
+    ]
+    raise_faults(path, _order_faults(releases))
+    return releases
+
+
+def _row_faults(row: _Row, place: str) -> list[str]:
+    """Return what the types alone do not say of one row."""
+    faults = []
+    if not _is_final(row.version, numbers=3):
+        faults.append(f'{place}.version: expected a final version of three numbers, got "{row.version}"')
+    if not _is_final(row.python, numbers=2) or Version(row.python) < OLDEST_PYTHON:
+        faults.append(
+            f'{place}.python: expected a version such as "3.11", {OLDEST_PYTHON} or later, got "{row.python}"'
+        )
+    for number, pin in enumerate(row.pins):
+        if not _is_pin(pin):
+            faults.append(
+                f'{place}.pins[{number}]: expected a requirement other than torch, such as "setuptools", got "{pin}"'
+            )
+    return faults
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
+
+
+def _is_final(text: str, *, numbers: int | None = None) -> bool:
+    """Tell whether a text is digits and dots only, with so many numbers where that is said."""
+    parts = text.split(".")
+    return all(part.isascii() and part.isdigit() for part in parts) and numbers in {None, len(parts)}
+
+
+def _is_pin(text: str) -> bool:
+    try:
+        return canonicalize_name(Requirement(text).name) != "torch"
+    except InvalidRequirement:
+        return False
+
+
+def _order_faults(releases: Sequence[Release]) -> list[str]:
+    """Return what is wrong between rows that are right by themselves."""
+    faults = [
+        f"release[{index}].version: expected a version later than the {before.version} of the row above, "
+        f'got "{after.version}"'
+        for index, (before, after) in enumerate(pairwise(releases), start=1)
+        if Version(before.version) >= Version(after.version)
+    ]
+    marked = [release.version for release in releases if release.ci]
+    if len(marked) != 1:
+        faults.append(
+            f"release: expected ci = true on exactly one row, got it on {' and '.join(marked) or 'none'}"
+        )
+    return faults
+
+
+def ci_release(releases: Sequence[Release]) -> Release:
+    """Return the row that the tests and ``.ci/run`` use."""
+    return next(release for release in releases if release.ci)
+
+
+def newest_patches(releases: Sequence[Release]) -> list[Release]:
+    """Keep the newest patch of each minor release."""
+    return list({release.minor: release for release in releases}.values())
+
+
+def select(
+    releases: Sequence[Release], torch: Sequence[str] = (), *, all_patches: bool = False
+) -> list[Release]:
+    """Return what ``--torch`` asks for, rows in the file's order, then the others; each once.
+
+    Nothing said means every row. Of these, and of what a specifier such as ``>=2.13`` matches, the newest
+    patch of each minor is taken, all patches if asked. An exact version, a pre-release, a wheel's path and
+    ``installed`` are taken as they are.
+    """
+    chosen = [release for wanted in torch for release in _select_one(releases, wanted, all_patches)]
+    if not torch:
+        chosen = list(releases) if all_patches else newest_patches(releases)
+    rows = [release for release in releases if release in chosen]
+    others = [release for release in chosen if not release.stable]
+    return rows + list(dict.fromkeys(others))
+
+
+def _select_one(releases: Sequence[Release], wanted: str, all_patches: bool) -> list[Release]:
+    if wanted == INSTALLED:
+        return [Release(version=INSTALLED, stable=False)]
+    if wanted.endswith(".whl"):
+        return [_from_wheel(Path(wanted))]
+    if wanted[:1] in {"<", ">", "=", "!", "~"}:
+        return _matching(releases, wanted, all_patches)
+    exact = [release for release in releases if release.version == wanted]
+    if exact:
+        return exact
+    if _is_version(wanted) and not _is_final(wanted):
+        return [Release(version=wanted, python=releases[-1].python, stable=False)]
+    msg = f"--torch {wanted}: unknown release. {_known(releases)}"
+    raise ConfigurationError(msg)
+
+
+def _matching(releases: Sequence[Release], wanted: str, all_patches: bool) -> list[Release]:
+    try:
+        specifier = SpecifierSet(wanted)
+    except InvalidSpecifier:
+        msg = f"--torch {wanted}: expected a specifier such as '>={releases[-1].version}'. {_known(releases)}"
+        raise ConfigurationError(msg) from None
+    matching = [release for release in releases if specifier.contains(release.version)]
+    if not matching:
+        msg = f"--torch {wanted}: matches no release. {_known(releases)}"
+        raise ConfigurationError(msg)
+    return matching if all_patches else newest_patches(matching)
+
+
+def _from_wheel(path: Path) -> Release:
+    """Describe a wheel of torch by its file name."""
+    try:
+        name, version, _, tags = parse_wheel_filename(path.name)
+    except (InvalidWheelFilename, InvalidVersion):
+        name, version, tags = "", Version("0"), frozenset()  # type: ignore[assignment] # "" is no wheel's name.
+    pythons = sorted(tag.interpreter for tag in tags if name == "torch" and tag.interpreter.startswith("cp3"))
+    if not pythons:
+        msg = f"--torch {path}: expected a wheel of torch for CPython, torch-<version>-cp3<minor>-<abi>-<platform>.whl"
+        raise ConfigurationError(msg)
+    if not path.is_file():
+        msg = f"--torch {path}: no such file"
+        raise ConfigurationError(msg)
+    python = f"3.{pythons[0].removeprefix('cp3')}"
+    return Release(version=str(version), python=python, wheel=path.resolve(), stable=False)
+
+
+def _known(releases: Sequence[Release]) -> str:
+    versions = ", ".join(release.version for release in releases)
+    return f"Known: {versions}; also a specifier, a pre-release, the path of a wheel, or `{INSTALLED}`"
