@@ -57,7 +57,7 @@ def test_the_script_block_names_what_the_package_needs() -> None:
     assert block
     needed = set(re.findall(r'"(.+)",$', block.group(1), re.MULTILINE))
     project = read_toml(ROOT / "pyproject.toml")["project"]
-    assert {item for item in needed if not item.startswith("nox")} == set(project["dependencies"])
+    assert {item for item in needed if not item.startswith(("nox", "uv"))} == set(project["dependencies"])
 
 
 def strings_of(path: Path) -> list[str]:

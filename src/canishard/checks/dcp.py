@@ -1,4 +1,4 @@
-"""Distributed checkpoints of an FSDP2 model and its AdamW state: what is loaded is bit for bit what was saved.
+"""Distributed checkpoints of an FSDP2 model and its AdamW state: what is loaded is exactly what was saved.
 
 The oracle is what each rank held when it saved, kept beside the checkpoint by plain ``torch.save``.
 """
