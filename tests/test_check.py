@@ -147,9 +147,9 @@ def test_a_difference_is_noted_and_named(context: Context) -> None:
         "got": "[2, 2, 2] shape=(3,) dtype=float32",
         "wanted": "[1, 1, 1] shape=(3,) dtype=float32",
         "max_abs_diff": 1.0,
-        "deviation": "summed",
+        "deviations": ["summed"],
     }
-    assert [mismatch["deviation"] for mismatch in context.mismatches] == ["summed", None]
+    assert [mismatch["deviations"] for mismatch in context.mismatches] == [["summed"], []]
 
 
 @pytest.mark.parametrize(

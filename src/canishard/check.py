@@ -213,7 +213,7 @@ class Context:
                 raise CheckFault(msg)
         if not differing:
             return
-        named = (name for name, value in known.items() if not differences(got, value, tolerance))
+        named = [name for name, value in known.items() if not differences(got, value, tolerance)]
         path, got_leaf, wanted_leaf = differing[0]
         self.mismatches.append(
             {
@@ -223,7 +223,7 @@ class Context:
                 "got": shown(got_leaf),
                 "wanted": shown(wanted_leaf),
                 "max_abs_diff": max_abs_diff(got_leaf, wanted_leaf),
-                "deviation": next(named, None),
+                "deviations": named,
             }
         )
 

@@ -52,7 +52,7 @@ class RankEvidence(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omi
     stacks: str = ""
     output: str = ""
     """The tail of stdout and stderr, descriptor level."""
-    mismatches: list[dict[str, str | int | float | None]] = []
+    mismatches: list[dict[str, str | int | float | list[str] | None]] = []
     measurements: dict[str, float | str | None] = {}
     notes: list[str] = []
 

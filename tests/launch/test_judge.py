@@ -18,8 +18,8 @@ def ok(rank: int, **other: Any) -> RankState:
     return RankState(rank, phase="teardown", report=report, exit_status=0, **other)
 
 
-def wrong(rank: int, deviation: str | None) -> RankState:
-    mismatch = {"label": "x", "got": "2", "wanted": "1", "deviation": deviation}
+def wrong(rank: int, *deviations: str) -> RankState:
+    mismatch = {"label": "x", "got": "2", "wanted": "1", "deviations": list(deviations)}
     return RankState(
         rank, phase="teardown", report={"result": "wrong", "mismatches": [mismatch]}, exit_status=0
     )
@@ -49,7 +49,7 @@ def stuck(rank: int, phase: str = "body") -> RankState:
     [
         ([ok(0), ok(1)], Status.PASS, ""),
         ([ok(0), wrong(1, "summed")], Status.WRONG, "x: got 2, wanted 1"),
-        ([wrong(0, None), stuck(1)], Status.HANG, "no report by the deadline, in phase body"),
+        ([wrong(0), stuck(1)], Status.HANG, "no report by the deadline, in phase body"),
         ([stuck(0), stuck(1, "init")], Status.HANG, "no report by the deadline, in phase body, init"),
         ([stuck(0, "start"), stuck(1, "")], Status.INFRA, "rank 0 never started"),
         ([raised(0, "bad"), stuck(1)], Status.ERROR, "RuntimeError: bad"),
@@ -99,10 +99,17 @@ def test_a_fault_of_ours_comes_before_everything() -> None:
     assert judge(Run([died(0, ABORT), ok(1)], fault="disk full"), RULES, "fork").status is Status.INFRA
 
 
-def test_deviations_of_all_ranks_are_named() -> None:
-    verdict = judge(Run([wrong(0, "summed"), wrong(1, None)]), RULES, "fork")
-
-    assert verdict.deviation == "no known deviation; summed"
+@pytest.mark.parametrize(
+    ("ranks", "deviation"),
+    [
+        ([wrong(0, "summed"), wrong(1)], "no known deviation; summed"),
+        ([wrong(0, "summed"), wrong(1, "averaged")], "averaged; summed"),
+        ([wrong(0, "rank 0's value", "unchanged"), wrong(1, "unchanged")], "unchanged"),
+        ([ok(0), wrong(1)], "no known deviation"),
+    ],
+)
+def test_the_deviation_that_explains_every_rank_is_named(ranks: list[RankState], deviation: str) -> None:
+    assert judge(Run(ranks), RULES, "fork").deviation == deviation
 
 
 def test_the_first_failing_rank_is_the_first_in_time_and_the_text_the_lowest_ranks() -> None:

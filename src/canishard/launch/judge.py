@@ -14,7 +14,8 @@ from typing import Any
 
 from canishard.outcome import Attempt, RankEvidence, Status
 
-PHASES = ("start", "init", "body", "report", "released", "teardown")
+UNNAMED = "no known deviation"
+"""What a deviation without a name is called."""
 
 
 @dataclass
@@ -152,12 +153,19 @@ def _wrong(run: Run, rules: Rules) -> Attempt | None:  # noqa: ARG001 - one shap
     if not wrong:
         return None
     mismatches = [mismatch for state in wrong for mismatch in (state.report or {})["mismatches"]]
-    names = sorted({mismatch["deviation"] or "no known deviation" for mismatch in mismatches})
     worst = mismatches[0]
     message = f"{worst['label']}: got {worst['got']}, wanted {worst['wanted']}"
     attempt = _attempt(Status.WRONG, message, wrong[0])
-    attempt.deviation = "; ".join(names)
+    attempt.deviation = _deviation([mismatch["deviations"] for mismatch in mismatches])
     return attempt
+
+
+def _deviation(found: list[list[str]]) -> str:
+    """Return the first deviation that explains every mismatch, else the first of each, else that none is known."""
+    shared = [name for name in found[0] if all(name in names for names in found)]
+    if shared:
+        return shared[0]
+    return "; ".join(sorted({names[0] if names else UNNAMED for names in found}))
 
 
 def _fault(run: Run) -> Attempt | None:
