@@ -127,6 +127,38 @@ def test_under_xdist_the_controller_alone_writes(tmp_path: Path) -> None:
     assert len(cells) == len(lines) == len({(line["id"], line["world_size"]) for line in lines})
 
 
+BACKEND = """
+import torch.distributed as dist
+
+def create(store, rank, world_size, timeout):
+    return dist.ProcessGroupGloo(store, rank, world_size, timeout)
+
+dist.Backend.register_backend("mine", create, devices=["cpu"])
+"""
+
+
+@torch_needed
+def test_a_third_party_backend_is_registered_by_its_package(tmp_path: Path) -> None:
+    (tmp_path / "my_backend.py").write_text(BACKEND)
+    options = [
+        "--backend",
+        "mine",
+        "--backend-module",
+        "my_backend",
+        "--case",
+        "canary.*",
+        "--record",
+        "results",
+    ]
+
+    done = pytest_in(tmp_path, "--pyargs", "canishard.checks", *options, "--spawn-sample", "0",
+                     PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))  # fmt: skip
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = [path.name for path in (tmp_path / "results").glob("*-mine-cpu-*.json")]
+    assert sum(not name.endswith(".evidence.json") for name in names) == 1
+
+
 @torch_needed
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),

@@ -421,7 +421,9 @@ class Recorder:
             return None
         status = Status(msgspec.json.decode(text)["outcome"]["status"])
         colour = "yellow" if status in BAD else "green"
-        return status.value, _LETTERS[status], (status.value.upper(), {colour: True})
+        # "error" is a word of pytest's own, with a section of tracebacks.
+        category = "errors" if status is Status.ERROR else status.value
+        return category, _LETTERS[status], (status.value.upper(), {colour: True})
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the record and settle the exit code."""
