@@ -32,6 +32,13 @@ LOST = [
     "RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error",
     "RuntimeError: Broken pipe",
 ]
+SHORT = [
+    "MemoryError: ",
+    "RuntimeError: [enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried",
+    "OSError: [Errno 28] No space left on device: 'x'",
+    "OSError: [Errno 24] Too many open files",
+    "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 MiB.",
+]
 NEITHER = [
     "RuntimeError: Invalid scalar type",
     "AttributeError: 'Stream' object has no attribute 'record_event'",
@@ -42,10 +49,11 @@ NEITHER = [
 ]
 
 
-@pytest.mark.parametrize("text", [*REFUSED, *LOST, *NEITHER])
+@pytest.mark.parametrize("text", [*REFUSED, *LOST, *SHORT, *NEITHER])
 def test_the_committed_wordings(text: str) -> None:
     assert refusals.refusals()(text) is (text in REFUSED)
     assert refusals.lost_peers()(text) is (text in LOST)
+    assert refusals.load().is_machine_fault(text) is (text in SHORT)
 
 
 def test_no_committed_wording_is_both() -> None:

@@ -40,11 +40,22 @@ class LostPeer(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=
     link: str = ""
 
 
+class MachineFault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A wording that says that the machine is short of something: no verdict about torch."""
+
+    pattern: str
+    """A regular expression, searched for in the whole of ``Type: message``."""
+    example: str
+    link: str
+    """Where the wording is from: a manual, or a report of it."""
+
+
 class Wordings(msgspec.Struct, kw_only=True, frozen=True):
-    """Both lists."""
+    """All lists."""
 
     refusals: list[Refusal]
     lost_peers: list[LostPeer]
+    machine_faults: list[MachineFault]
 
     def is_refusal(self, text: str) -> bool:
         """Tell whether ``Type: message`` is a clear refusal; NotImplementedError always is."""
@@ -57,24 +68,31 @@ class Wordings(msgspec.Struct, kw_only=True, frozen=True):
         """Tell whether ``Type: message`` says that another rank is gone, or did not come."""
         return any(re.search(item.pattern, text) for item in self.lost_peers)
 
+    def is_machine_fault(self, text: str) -> bool:
+        """Tell whether ``Type: message`` says that memory or disk is short."""
+        return any(re.search(item.pattern, text) for item in self.machine_faults)
+
 
 def load(path: Path | None = None) -> Wordings:
     """Read the file; ConfigurationError lists every fault, a pattern that misses its example included."""
     path = path or data.matrix_dir() / "refusals.toml"
     raw = data.read_toml(path)
-    faults = data.unknown_keys(raw, ["refusal", "lost_peer"])
+    faults = data.unknown_keys(raw, ["refusal", "lost_peer", "machine_fault"])
     refused = data.entries(raw, "refusal", Refusal, faults)
     lost = data.entries(raw, "lost_peer", LostPeer, faults)
-    rows: dict[str, Refusal | LostPeer] = {**refused, **lost}
+    machine = data.entries(raw, "machine_fault", MachineFault, faults)
+    rows: dict[str, Refusal | LostPeer | MachineFault] = {**refused, **lost, **machine}
     for where, row in rows.items():
-        if not row.seen_on and not row.link:
+        if not row.link and not getattr(row, "seen_on", ""):
             faults.append(f"{where}: needs seen_on, a torch release, or link, where it was reported")
         broken = data.pattern_faults(row.pattern, f"{where}.pattern")
         faults.extend(broken)
         if not broken and not re.search(row.pattern, row.example):
             faults.append(f"{where}.pattern: does not match its own example")
     data.raise_faults(path, faults)
-    return Wordings(refusals=list(refused.values()), lost_peers=list(lost.values()))
+    return Wordings(
+        refusals=list(refused.values()), lost_peers=list(lost.values()), machine_faults=list(machine.values())
+    )
 
 
 def refusals(path: Path | None = None) -> Predicate:

@@ -142,7 +142,7 @@ class Setup:
 
     def _enter(self) -> None:
         wordings = refusals.load()
-        rules = Rules(wordings.is_refusal, wordings.is_lost_peer)
+        rules = Rules(wordings.is_refusal, wordings.is_lost_peer, wordings.is_machine_fault)
         launcher = Launcher(self.where, rules, start_method=self.option.start_method)
         self._launcher = launcher.__enter__()
         self.start_method, self.fallback = launcher.start_method, launcher.fallback

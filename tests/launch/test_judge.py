@@ -9,7 +9,11 @@ import pytest
 from canishard.launch.judge import RankState, Rules, Run, judge, teardown_notes
 from canishard.outcome import Status
 
-RULES = Rules(is_refusal=lambda text: "refused" in text, is_lost_peer=lambda text: "by peer" in text)
+RULES = Rules(
+    is_refusal=lambda text: "refused" in text,
+    is_lost_peer=lambda text: "by peer" in text,
+    is_machine_fault=lambda text: "No space" in text,
+)
 ABORT, KILLED = 6, 9
 
 
@@ -74,6 +78,12 @@ def stuck(rank: int, phase: str = "body") -> RankState:
         ([ok(0), died(1, 3 << 8)], Status.CRASH, "code 3 in phase body"),
         ([ok(0), died(1, 0)], Status.CRASH, "code 0 without a report in phase body"),
         ([ok(0), died(1, KILLED)], Status.CRASH, "signal SIGKILL in phase body"),
+        (
+            [raised(0, "closed by peer"), raised(1, "No space left")],
+            Status.INFRA,
+            "RuntimeError: No space left",
+        ),
+        ([died(0, ABORT), raised(1, "No space left")], Status.INFRA, "RuntimeError: No space left"),
         ([ok(0), fault(1)], Status.INFRA, "CheckFault: the check compared nothing"),
     ],
 )

@@ -75,6 +75,7 @@ class Rules:
 
     is_refusal: Callable[[str], bool]
     is_lost_peer: Callable[[str], bool]
+    is_machine_fault: Callable[[str], bool] = lambda _: False
 
 
 @dataclass
@@ -168,9 +169,15 @@ def _deviation(found: list[list[str]]) -> str:
     return "; ".join(sorted({names[0] if names else UNNAMED for names in found}))
 
 
-def _fault(run: Run) -> Attempt | None:
+def _fault(run: Run, rules: Rules) -> Attempt | None:
+    """Return what is no verdict about torch: our own fault, or a machine that is short of something."""
     if run.fault:
         return Attempt(status=Status.INFRA, start_method="", message=run.fault)
+    short = [
+        state for state in run.ranks if state.raised and rules.is_machine_fault(error_text(state.raised))
+    ]
+    if short:
+        return _attempt(Status.INFRA, error_text(short[0].raised or {}), _first(short))
     faulty = [state for state in run.ranks if state.report and state.report["result"] == "fault"]
     if not faulty:
         return None
@@ -184,7 +191,7 @@ def _attempt(status: Status, message: str, first: RankState) -> Attempt:
 def judge(run: Run, rules: Rules, start_method: str) -> Attempt:
     """Decide the status of a run from all its ranks, and keep the evidence of each."""
     verdict = (
-        _fault(run)
+        _fault(run, rules)
         or _crash(run, rules)
         or _error(run, rules)
         or _hang(run, rules)
