@@ -28,6 +28,7 @@ ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from canishard import campaign, install, releases  # noqa: E402 (the path above finds it)
+from canishard import repeat as repeats  # noqa: E402
 from canishard.errors import CanishardError  # noqa: E402
 
 nox.needs_version = ">=2026.8.10"
@@ -105,6 +106,13 @@ def matrix(session: nox.Session) -> None:
     if code not in campaign.NOTHING_TO_REPORT:
         call(session, "-m", "canishard", "report")
     if code:
+        raise SystemExit(code)
+
+
+@nox.session(default=False, venv_backend="none")
+def repeat(session: nox.Session) -> None:
+    """Measure one release N times and compare: `-- -n 10 --torch VERSION`, `--start-methods fork,spawn`."""
+    if code := repeats.main(session.posargs, ROOT):
         raise SystemExit(code)
 
 

@@ -22,11 +22,12 @@ LAYERS = [
     {"errors", "outcome", "ids", "check", "checks", "launch.channel", "launch.processes"},
     {"data", "digest", "normalise", "environment", "releases", "refusals", "launch.rank", "launch.inventory",
      "launch.server", "launch.judge", "launch.client"},
-    {"record", "journal", "launch.watch"},
+    {"record", "journal", "launch.watch", "launch.stretches"},
     {"compare", "quirks", "support", "launch.launcher"},
     {"launch", "report", "report.excerpt", "report.markdown", "report.table", "report.text", "install", "stamps",
      "guard", "runs", "child"},
     {"session", "campaign"},
+    {"repeat"},
     {"pytest_plugin", "cli", "__main__"},
 ]  # fmt: skip
 

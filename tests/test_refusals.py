@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from made_up import outcome
 
 from canishard import refusals
 from canishard.errors import ConfigurationError
+from canishard.outcome import Attempt, RankEvidence, Status
 
 # As gloo said them, on 2.4.1, 2.6.0, 2.8.0, 2.13.0 and 2.15.0.
 PAIR = "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:544]"
@@ -19,6 +21,7 @@ REFUSED = [
     "RuntimeError: ProcessGroupGloo does not support reduce_scatter",
     "RuntimeError: Backend gloo does not support alltoall",
     "ValueError: all_reduce does not support RedOpType.MAX on complex tensors",
+    "RuntimeError: FSDP requires CUDA for streams",
 ]
 LOST = [
     f"{PAIR} Connection closed by peer [127.0.0.1]:40351",
@@ -94,3 +97,26 @@ def test_all_faults_are_in_one_error(tmp_path: Path) -> None:
         "refusal[0].pattern: does not match its own example",
         "lost_peer[1].pattern: not a regular expression: missing ), unterminated subpattern at position 0",
     ]
+
+
+@pytest.mark.parametrize(
+    ("status", "errors", "still"),
+    [
+        (Status.ERROR, [REFUSED[1], NEITHER[0]], True),
+        (Status.ERROR, [REFUSED[1], REFUSED[1]], False),
+        (Status.ERROR, [REFUSED[1], ""], True),
+        (Status.UNSUPPORTED, [REFUSED[1], REFUSED[1]], True),
+        (Status.UNSUPPORTED, [NEITHER[0], NEITHER[0]], False),
+        (Status.WRONG, ["", ""], True),
+        (Status.ERROR, [], True),
+    ],
+)
+def test_an_earlier_outcome_holds_while_the_wordings_say_the_same(
+    status: Status, errors: list[str], still: bool
+) -> None:
+    ranks = [RankEvidence(rank=rank, phase="body", error=error) for rank, error in enumerate(errors)]
+    attempts = [Attempt(status=status, start_method="fork", ranks=ranks)] if errors else []
+
+    earlier = outcome("family.subject", status=status, attempts=attempts)
+
+    assert refusals.load().still_says(earlier) is still

@@ -1,10 +1,11 @@
 """Which error texts are a clear refusal, and which only say that a peer is gone: ``matrix/refusals.toml``.
 
-May import ``data`` and ``errors``. The texts are ``Type: message``, as a rank reported them.
+May import ``data``, ``outcome`` and ``errors``. The texts are ``Type: message``, as a rank reported them.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from canishard import data
+from canishard.outcome import Outcome, Status
 
 Predicate = Callable[[str], bool]
 
@@ -72,7 +74,16 @@ class Wordings(msgspec.Struct, kw_only=True, frozen=True):
         """Tell whether ``Type: message`` says that memory or disk is short."""
         return any(re.search(item.pattern, text) for item in self.machine_faults)
 
+    def still_says(self, outcome: Outcome) -> bool:
+        """Tell whether an outcome from earlier would be an error, or a refusal, by today's wordings too."""
+        if outcome.status not in {Status.ERROR, Status.UNSUPPORTED} or not outcome.attempts:
+            return True
+        errors = [rank.error for rank in outcome.attempts[0].ranks]
+        refused = all(error and self.is_refusal(error) for error in errors)
+        return refused == (outcome.status is Status.UNSUPPORTED)
 
+
+@functools.cache
 def load(path: Path | None = None) -> Wordings:
     """Read the file; ConfigurationError lists every fault, a pattern that misses its example included."""
     path = path or data.matrix_dir() / "refusals.toml"

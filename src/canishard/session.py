@@ -173,14 +173,12 @@ class Setup:
         """Return what need not be measured again."""
         if self.option.fresh:
             return None
-        if found := self.journal.known(case):
-            return found
-        if self.option.reuse_committed and self.baseline:
-            cells = {cell.key: cell for cell in self.baseline.cells}
-            cell = cells.get(case.key)
+        found = self.journal.known(case)
+        if found is None and self.option.reuse_committed and self.baseline:
+            cell = {cell.key: cell for cell in self.baseline.cells}.get(case.key)
             if cell and cell.digest == case.digest and cell.status is not Status.FLAKY:
-                return cell
-        return None
+                found = cell
+        return found if found and refusals.load().still_says(found) else None
 
     def leave(self) -> None:
         """End the launcher and all its processes."""

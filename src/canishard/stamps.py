@@ -22,6 +22,7 @@ PRESENTING = (
     "guard.py",
     "install.py",
     "quirks.py",
+    "repeat.py",
     "report",
     "runs.py",
     "stamps.py",

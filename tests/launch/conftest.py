@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -7,14 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from canishard import refusals
 from canishard.launch import Launcher, Rules, Where
 from canishard.outcome import Case, Outcome
 
 HERE = Path(__file__).parent
-
-
-def is_lost_peer(text: str) -> bool:
-    return "closed by peer" in text or "reset by peer" in text
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +27,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def launcher(folder: Path) -> Iterator[Launcher]:  # noqa: ARG001 - it is on the children's path
-    rules = Rules(is_refusal=lambda _: False, is_lost_peer=is_lost_peer)
+    words = refusals.load()
+    rules = Rules(words.is_refusal, words.is_lost_peer, words.is_machine_fault)
     with Launcher(Where(), rules, modules=["misbehaving"]) as found:
         yield found
 
@@ -39,6 +38,12 @@ def cases(launcher: Launcher) -> dict[str, Case]:
     return {f"{case.id.removeprefix('misbehaving.')}@{case.world_size}": case for case in launcher.cases()}
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run(launcher: Launcher, cases: dict[str, Case]) -> Callable[[str], Outcome]:
+    """Return what runs a case once in a session: many tests look at one outcome."""
+    return functools.cache(lambda name: launcher.run(cases[name]))
+
+
+@pytest.fixture
+def run_again(launcher: Launcher, cases: dict[str, Case]) -> Callable[[str], Outcome]:
     return lambda name: launcher.run(cases[name])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -113,11 +114,58 @@ def stopped(context: Context) -> None:
     fine(context)
 
 
+@check(feature="hang", world_sizes=(2,), deadline_s=2.0)
+def recv_nobody_answers(context: Context) -> None:
+    """A rank receives what nobody sends."""
+    if context.rank == 1:
+        dist.recv(torch.empty(1), src=0)
+    context.equal("never on rank 1", 1, 1)
+
+
+@check(feature="hang", world_sizes=(2,), deadline_s=2.0)
+def mismatched(context: Context) -> None:
+    """A rank reduces while the other, having reduced once, waits at a barrier."""
+    fine(context)
+    if context.rank == 1:
+        dist.all_reduce(torch.ones(4))
+    else:
+        dist.recv(torch.empty(4), src=1, tag=7)
+    context.equal("never", 1, 1)
+
+
+class Unpicklable(Exception):
+    """An exception that holds what no pickle can, and whose text cannot be had."""
+
+    def __init__(self) -> None:
+        super().__init__(threading.Lock())
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@check(feature="raises", world_sizes=(2,))
+def raises_differently(context: Context) -> None:
+    """Another exception on each rank, one of which no pickle can hold."""
+    fine(context)
+    if context.rank == 0:
+        raise Unpicklable
+    os.environ["ABSENT"]
+
+
 @check(feature="dies", params={"by": ["SIGSEGV", "SIGABRT", "SIGKILL", "SIGBUS"]}, world_sizes=(2,))
 def dies(context: Context, by: str) -> None:
     """A rank dies by a signal."""
     if context.rank == 1:
         os.kill(os.getpid(), getattr(signal, by))
+        time.sleep(FOREVER_S)
+    fine(context)
+
+
+@check(feature="dies", params={"who": ["rank0", "all"]}, world_sizes=(2,))
+def dies_by(context: Context, who: str) -> None:
+    """Rank 0 dies, or all of them."""
+    if who in {"all", f"rank{context.rank}"}:
+        os.kill(os.getpid(), signal.SIGSEGV)
         time.sleep(FOREVER_S)
     fine(context)
 
@@ -245,3 +293,61 @@ def stuck_with_children(context: Context) -> None:
     if context.rank == 0:
         fine(context)
     ctypes.CDLL(None).pause()
+
+
+@check(feature="late", world_sizes=(2,))
+def hangs_late(context: Context) -> None:
+    """A right result, then a hang at exit."""
+    fine(context)
+    if context.rank == 1:
+        atexit.register(time.sleep, FOREVER_S)
+
+
+@check(feature="late", world_sizes=(2,))
+def thread_stays(context: Context) -> None:
+    """A right result while a thread that Python waits for runs on."""
+    fine(context)
+    if context.rank == 0:
+        threading.Thread(target=time.sleep, args=(FOREVER_S,)).start()
+
+
+@check(feature="noise", world_sizes=(2,))
+def floods(context: Context) -> None:
+    """Two hundred megabytes on stdout."""
+    line = b"x" * 99_999 + b"\n"
+    for _ in range(1000):
+        os.write(1, line)
+    fine(context)
+
+
+@check(feature="state", world_sizes=(2,), stages=(Stage("run", process_group=False),))
+def leaves_group_open(context: Context) -> None:
+    """A process group of its own that is left open."""
+    store = dist.FileStore(str(context.directory / "store"), context.world_size)
+    dist.init_process_group("gloo", store=store, rank=context.rank, world_size=context.world_size)
+    fine(context)
+
+
+@check(feature="machine", world_sizes=(2,))
+def disk_full(context: Context) -> None:
+    """Writes more than a small disk holds."""
+    fine(context)
+    (context.directory / f"rank{context.rank}").write_bytes(b"x" * 20_000_000)
+
+
+@check(feature="machine", world_sizes=(2,))
+def memory_short(context: Context) -> None:
+    """Wants more memory than its limit allows."""
+    fine(context)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, used + 2**28))
+    torch.ones(2**30)
+
+
+@check(feature="machine", world_sizes=(2,))
+def kills_its_server(context: Context) -> None:
+    """The fork server is killed while ranks run."""
+    fine(context)
+    if context.rank == 0:
+        os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(FOREVER_S)

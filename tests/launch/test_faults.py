@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from canishard.launch import Launcher, processes
+from canishard.launch import Launcher, Rules, ServerLost, Where, processes, watch
 from canishard.outcome import Case, Outcome, Status
 
 pytestmark = pytest.mark.torch
@@ -29,10 +34,15 @@ VERDICTS = [
     ("gated_gather@2", Status.HANG, "no report by the deadline, in phase body"),
     ("sleeps@2", Status.HANG, "no report by the deadline, in phase body"),
     ("stopped@2", Status.HANG, "no report by the deadline, in phase body"),
+    ("recv_nobody_answers@2", Status.HANG, "no report by the deadline, in phase body"),
+    ("mismatched@2", Status.HANG, "no report by the deadline, in phase body"),
+    ("raises_differently@2", Status.ERROR, "Unpicklable: <Unpicklable whose str raises RuntimeError>"),
     ("dies[by=SIGSEGV]@2", Status.CRASH, "signal SIGSEGV in phase body"),
     ("dies[by=SIGABRT]@2", Status.CRASH, "signal SIGABRT in phase body"),
     ("dies[by=SIGKILL]@2", Status.CRASH, "signal SIGKILL in phase body"),
     ("dies[by=SIGBUS]@2", Status.CRASH, "signal SIGBUS in phase body"),
+    ("dies_by[who=rank0]@2", Status.CRASH, "signal SIGSEGV in phase body"),
+    ("dies_by[who=all]@2", Status.CRASH, "signal SIGSEGV in phase body"),
     ("leaves[code=0]@2", Status.CRASH, "code 0 without a report in phase body"),
     ("leaves[code=3]@2", Status.CRASH, "code 3 in phase body"),
     ("sys_exit@2", Status.CRASH, "code 3 in phase body"),
@@ -46,24 +56,32 @@ VERDICTS = [
     ("leaves_state@2", Status.PASS, ""),
     ("sees_state@2", Status.PASS, ""),
     ("stages@2", Status.PASS, ""),
+    ("hangs_late@2", Status.PASS, ""),
+    ("thread_stays@2", Status.PASS, ""),
+    ("floods@2", Status.PASS, ""),
+    ("leaves_group_open@2", Status.PASS, ""),
+    ("memory_short@2", Status.INFRA, "can't allocate memory"),
+    ("kills_its_server@2", Status.INFRA, "the server ended with code -9"),
 ]
 
 
-@pytest.mark.parametrize(("name", "status", "message"), VERDICTS, ids=[row[0] for row in VERDICTS])
+@pytest.mark.parametrize("row", VERDICTS, ids=[row[0] for row in VERDICTS])
 def test_status_and_message_and_nothing_is_left(
-    run: Run, launcher: Launcher, name: str, status: Status, message: str
+    run: Run, run_again: Run, launcher: Launcher, row: tuple[str, Status, str]
 ) -> None:
+    name, status, message = row
+
     outcome = run(name)
 
     assert (outcome.status, message in outcome.message) == (status, True), outcome
     for server in launcher._servers.values():
         assert processes.descendants(server.process.pid) == []
         assert [path for path in server.directory.iterdir() if path.is_dir() and any(path.iterdir())] == []
-    assert run("good@2").status is Status.PASS
+    assert run_again("good@2").status is Status.PASS
 
 
 def test_every_case_is_in_the_table(cases: dict[str, Case]) -> None:
-    elsewhere = {"missing@4", "stuck_with_children@2"}  # the second one in test_survival
+    elsewhere = {"missing@4", "stuck_with_children@2", "disk_full@2"}  # two have tests of their own
     assert cases.keys() - elsewhere == {row[0] for row in VERDICTS}
 
 
@@ -113,10 +131,12 @@ def test_a_grave_status_is_confirmed_by_spawn_and_a_plain_one_by_a_second_server
     }
 
 
-def test_a_status_that_differs_from_the_baseline_is_confirmed_by_spawn(launcher: Launcher, run: Run) -> None:
+def test_a_status_that_differs_from_the_baseline_is_confirmed_by_spawn(
+    launcher: Launcher, run_again: Run
+) -> None:
     launcher.baseline = {("misbehaving.good", 2): Status.WRONG}
     try:
-        outcome = run("good@2")
+        outcome = run_again("good@2")
     finally:
         launcher.baseline = {}
 
@@ -135,6 +155,95 @@ def test_children_in_sessions_of_their_own_are_gone(run: Run, folder: Path) -> N
         False,
         False,
     ]
+
+
+def test_a_hang_at_exit_is_a_note_on_a_pass(run_again: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "TEARDOWN_S", 1.0)
+
+    assert run_again("hangs_late@2").notes == [
+        "still there 1 s after the release: rank 1",
+        "rank 1 in teardown: killed by the watchdog",
+    ]
+
+
+def test_a_flood_of_output_keeps_its_tail_only(run: Run) -> None:
+    outputs = [len(rank.output) for rank in run("floods@2").attempts[0].ranks]
+
+    assert outputs == [watch.OUTPUT_TAIL] * 2
+
+
+def test_a_sigkill_while_the_kernel_killed_for_memory_is_infra(
+    run_again: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kills = iter(range(1000))
+    monkeypatch.setattr(processes, "out_of_memory_kills", lambda: next(kills))
+
+    outcome = run_again("dies[by=SIGKILL]@2")
+
+    assert outcome.status is Status.INFRA
+    assert outcome.message == "signal SIGKILL in phase body; the kernel killed a process for memory"
+
+
+DISK = """
+import json, sys
+from canishard import refusals
+from canishard.launch import Launcher, Rules, Where
+words = refusals.load()
+rules = Rules(words.is_refusal, words.is_lost_peer, words.is_machine_fault)
+with Launcher(Where(), rules, modules=["misbehaving"]) as launcher:
+    cases = {case.id: case for case in launcher.cases()}
+    names = ["disk_full", "good", "disk_full", "good"]
+    outcomes = [launcher.run(cases[f"misbehaving.{name}"]) for name in names]
+print(json.dumps([[outcome.status.value, outcome.message] for outcome in outcomes]))
+"""
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_full_disk_is_infra_and_the_next_case_is_unaffected(tmp_path: Path) -> None:
+    mounted = ["mount", "-t", "tmpfs", "-o", "size=30m", "tmpfs", str(tmp_path)]
+    if shutil.which("mount") is None or subprocess.run(mounted, capture_output=True, check=False).returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", DISK], env={**os.environ, "TMPDIR": str(tmp_path)},
+            capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+        left = list(tmp_path.iterdir())
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [status for status, _ in found] == ["infra", "pass", "infra", "pass"]
+    assert "No space left on device" in found[0][1]
+    assert left == []
+
+
+THREADED = """
+import threading, time
+import torch
+from canishard.check import check
+threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+
+@check(feature="good", world_sizes=(2,))
+def good(context):
+    \"\"\"Passes.\"\"\"
+    context.equal("one", torch.ones(1), torch.ones(1))
+"""
+
+
+def test_a_server_with_threads_is_not_forked_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "threaded.py").write_text(THREADED)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    rules = Rules(lambda _: False, lambda _: False)
+
+    with Launcher(Where(), rules, modules=["threaded"]) as launcher:
+        outcome = launcher.run(launcher.cases()[0])
+
+    assert (launcher.start_method, outcome.status) == ("spawn", Status.PASS)
+    assert launcher.fallback == "2 threads run in the server after importing torch"
+    with pytest.raises(ServerLost, match="--start-method fork is not safe here: 2 threads"):
+        Launcher(Where(), rules, modules=["threaded"], start_method="fork").__enter__()
 
 
 def test_output_that_is_no_text_is_kept_as_evidence(run: Run) -> None:
@@ -161,10 +270,10 @@ def test_an_absent_backend_is_not_run(launcher: Launcher, cases: dict[str, Case]
     assert (outcome.status, outcome.message) == (Status.NOT_RUN, "this build of torch has no mpi")
 
 
-def test_a_killed_server_is_infra_and_the_next_case_has_a_new_one(launcher: Launcher, run: Run) -> None:
+def test_a_killed_server_is_infra_and_the_next_case_has_a_new_one(launcher: Launcher, run_again: Run) -> None:
     launcher._servers["first"].process.kill()
 
-    assert run("good@2").status is Status.PASS
+    assert run_again("good@2").status is Status.PASS
 
 
 def test_spawn_gives_the_same(launcher: Launcher, cases: dict[str, Case]) -> None:

@@ -25,6 +25,8 @@ class RankState:
     rank: int
     pid: int = 0
     phase: str = ""
+    began: dict[str, float] = field(default_factory=dict)
+    """When each phase began, by the machine's monotonic clock."""
     report: dict[str, Any] | None = None
     exit_status: int | None = None
     """As from waitpid; None while it lives."""
@@ -88,6 +90,8 @@ class Run:
     fault: str = ""
     """What of ours or the machine's went wrong, in words."""
     notes: list[str] = field(default_factory=list)
+    spent: dict[str, float] = field(default_factory=dict)
+    """Seconds by stretch: see ``stretches``."""
 
 
 def error_text(error: dict[str, Any]) -> str:

@@ -6,14 +6,15 @@ Standard library and canishard's own words only; never imports torch.
 from __future__ import annotations
 
 import hashlib
-import shutil
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from canishard.launch import stretches
 from canishard.launch.client import Server, ServerLost
 from canishard.launch.judge import Rules, judge, teardown_notes
 from canishard.launch.watch import Stage, Where
@@ -52,6 +53,7 @@ class Launcher:
         self.fallback = ""
         """Why ranks are spawned although ``auto`` would rather fork them."""
         self.sampled: frozenset[tuple[str, int]] = frozenset()
+        self._spent: dict[str, float] = {}
         self._servers: dict[str, Server] = {}
         self._description: dict[str, Any] = {}
 
@@ -89,8 +91,10 @@ class Launcher:
         if slot in self._servers and not self._servers[slot].is_alive():
             self._drop(slot)
         if slot not in self._servers:
+            began = time.monotonic()
             self._servers[slot] = Server(start_method, tuple(self.modules))
             self._servers[slot].wait_until_ready()
+            self._spend({stretches.SERVER: time.monotonic() - began})
         return self._servers[slot]
 
     def _drop(self, slot: str) -> None:
@@ -100,6 +104,15 @@ class Launcher:
         """End all servers."""
         for slot in list(self._servers):
             self._drop(slot)
+
+    def _spend(self, spent: Mapping[str, float]) -> None:
+        for name, seconds in spent.items():
+            self._spent[name] = self._spent.get(name, 0.0) + seconds
+
+    def take_spent(self) -> dict[str, float]:
+        """Return the seconds that went into each stretch since this was last asked: see ``stretches``."""
+        spent, self._spent = self._spent, {}
+        return spent
 
     # -- questions ------------------------------------------------------------------------------------------
 
@@ -118,8 +131,14 @@ class Launcher:
         ]
 
     def choose_sample(self, cases: Iterable[Case], size: int = SPAWN_SAMPLE) -> None:
-        """Settle which cases are confirmed by spawn whatever they do: the same ones in every run."""
-        self.sampled = frozenset(sorted((case.key for case in cases), key=_hash)[:size])
+        """Settle which cases are confirmed by spawn whatever they do: the same ones in every run.
+
+        Of an id the smallest world size: an import of torch a rank is what a spawned case costs.
+        """
+        smallest: dict[str, int] = {}
+        for case in cases:
+            smallest[case.id] = min(case.world_size, smallest.get(case.id, case.world_size))
+        self.sampled = frozenset(sorted(smallest.items(), key=_hash)[:size])
 
     def not_run(self, case: Case) -> str:
         """Return why a case cannot be run here, in words; empty when it can."""
@@ -171,25 +190,26 @@ class Launcher:
         try:
             server = self._server(slot, start_method)
             attempt = self._stages(server, case, start_method)
-        except ServerLost as error:
+        except (ServerLost, OSError) as error:  # Of the latter, a full disk is the likeliest.
             return Attempt(status=Status.INFRA, start_method=start_method, message=str(error))
         if attempt.status is Status.INFRA:
             self._drop(slot)  # In doubt about ourselves: the next case gets a new server.
         return attempt
 
     def _stages(self, server: Server, case: Case, start_method: str) -> Attempt:
-        directory = Path(tempfile.mkdtemp(prefix="case-", dir=server.directory))
         verdicts = []
-        for index in range(len(case.stages)):
-            run = Stage(
-                server, case, index, where=self.where, directory=directory, rules=self.rules
-            ).execute()
-            verdict = judge(run, self.rules, start_method)
-            verdict.notes.extend([*run.notes, *teardown_notes(run)])
-            verdicts.append(verdict)
-            if verdict.status is not Status.PASS:
-                break
-        shutil.rmtree(directory, ignore_errors=True)
+        with tempfile.TemporaryDirectory(
+            prefix="case-", dir=server.directory, ignore_cleanup_errors=True
+        ) as folder:
+            for index in range(len(case.stages)):
+                stage = Stage(server, case, index, where=self.where, directory=Path(folder), rules=self.rules)
+                run = stage.execute()
+                self._spend(run.spent)
+                verdict = judge(run, self.rules, start_method)
+                verdict.notes.extend([*run.notes, *teardown_notes(run)])
+                verdicts.append(verdict)
+                if verdict.status is not Status.PASS:
+                    break
         last = verdicts[-1]
         last.ranks = [rank for verdict in verdicts for rank in verdict.ranks]
         last.notes = [note for verdict in verdicts for note in verdict.notes]

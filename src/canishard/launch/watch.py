@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from canishard.launch import processes
+from canishard.launch import processes, stretches
 from canishard.launch.channel import Channel, Message
 from canishard.launch.client import Server, ServerLost
 from canishard.launch.judge import RankState, Rules, Run, error_text
@@ -68,15 +68,22 @@ class Stage:
     def execute(self) -> Run:
         """Run the stage to its end. Raises ServerLost when the server dies in between."""
         killed_before = processes.out_of_memory_kills()
+        began = time.monotonic()
         try:
             self.start()
             self.wait_for_reports()
+            reported = time.monotonic()
             self.release()
-        finally:
+            left = time.monotonic()
             self.end()
-        self.run.out_of_memory = processes.out_of_memory_kills() > killed_before
-        self.collect_output()
-        shutil.rmtree(self.private, ignore_errors=True)
+            self.run.out_of_memory = processes.out_of_memory_kills() > killed_before
+            self.collect_output()
+        except BaseException:
+            self.abandon()
+            raise
+        finally:
+            shutil.rmtree(self.private, ignore_errors=True)
+        self.run.spent = stretches.of_stage(self.ranks, began, reported, left, time.monotonic())
         return self.run
 
     # -- start ----------------------------------------------------------------------------------------------
@@ -150,6 +157,7 @@ class Stage:
         """Note a phase or a report."""
         if message["op"] == "phase":
             state.phase = message["phase"]
+            state.began[state.phase] = message["at"]
         else:
             state.report = message
             if message["result"] in {"error", "fault"}:
@@ -266,6 +274,11 @@ class Stage:
                     self.run.fault = f"processes that SIGKILL does not end: {message['stuck']}"
                 return
         self.run.fault = "the server did not answer within 30 s"
+
+    def abandon(self) -> None:
+        """Kill what is left after a failure of ours or an interrupt; a server that is gone has nothing left."""
+        with contextlib.suppress(ServerLost):
+            self.end()
 
     def collect_output(self) -> None:
         """Keep the tail of what each rank printed."""

@@ -1,0 +1,33 @@
+"""Where the time of a case goes: what lies between the moments at which its last rank began each phase.
+
+Standard library only; pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from canishard.launch.judge import RankState
+
+SERVER = "server"
+_OF_A_STAGE = ("start", "load", "init", "body", "teardown", "clean-up")
+STRETCHES = (SERVER, *_OF_A_STAGE)
+"""Starting a server; then a stage: its processes started, modules imported in them, the group joined, the body run
+until every rank has reported or is given up, ranks leaving, what is left killed and removed."""
+
+
+def of_stage(
+    ranks: Iterable[RankState], began: float, reported: float, left: float, ended: float
+) -> dict[str, float]:
+    """Return the seconds of each stretch of a stage; they add up to all of it.
+
+    A phase that no rank reached has no time of its own: what came of it counts for the one before.
+    """
+    moments = [began]
+    for phase in ("start", "init", "body"):
+        moments.append(max([moments[-1], *(state.began[phase] for state in ranks if phase in state.began)]))
+    moments += [max(reported, moments[-1]), left, ended]
+    return {
+        name: later - earlier for name, (earlier, later) in zip(_OF_A_STAGE, pairwise(moments), strict=True)
+    }

@@ -1,0 +1,118 @@
+"""Measures one release again and again, and tells every cell that did not stay the same.
+
+``nox -s repeat -- -n 10 --torch VERSION`` shows how steady the suite is; with ``--start-methods fork,spawn``
+it shows that both ways of starting ranks agree. Each run has a state folder of its own, so nothing is
+known from another one, and a run that was cut goes on. Runs in nox's own process, so it imports no torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from canishard import install, record, releases
+from canishard.campaign import Runner
+from canishard.child import run_child
+from canishard.compare import changes
+from canishard.errors import CanishardError, ChangedError, InfraError
+from canishard.record import Record
+
+FOLDER = Path(".canishard") / "repeat"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """One run of the whole suite on a release."""
+
+    release: str
+    number: int
+    start_method: str
+
+    @property
+    def folder(self) -> Path:
+        """Return where its state and record lie, below the checkout."""
+        return FOLDER / self.release / f"{self.start_method}-{self.number}"
+
+
+def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Read the command line; what is not ours goes to pytest. argparse exits with 2 where it is wrong."""
+    parser = argparse.ArgumentParser(
+        prog="nox -s repeat --",
+        description="Measure a release several times and compare the runs.",
+        epilog="Every other option is handed to pytest: -k, --case, --world-size, --backend ...",
+        allow_abbrev=False,
+    )
+    parser.add_argument("-n", type=int, default=10, dest="times", metavar="N", help="how often (default: 10)")
+    parser.add_argument("--torch", metavar="VERSION", help="a release (default: the row marked ci)")
+    parser.add_argument(
+        "--start-methods",
+        default="auto",
+        metavar="LIST",
+        help="comma-separated: auto, fork, spawn; each run is made with each (default: auto)",
+    )
+    return parser.parse_known_args(arguments)
+
+
+def main(arguments: Sequence[str], root: Path, runner: Runner = run_child) -> int:
+    """Run, compare with the first run, print what differs; return 0, 10 where a cell differs, or an error's code."""
+    said, rest = parse(arguments)
+    try:
+        rows = releases.load()
+        release = releases.select(rows, [said.torch])[0] if said.torch else releases.ci_release(rows)
+        methods = said.start_methods.split(",")
+        runs = [
+            Run(release=release.version, number=number, start_method=method)
+            for number in range(1, said.times + 1)
+            for method in methods
+        ]
+        records = [
+            measure(run, f"{index} of {len(runs)}", root, rest=rest, runner=runner)
+            for index, run in enumerate(runs, 1)
+        ]
+    except CanishardError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    differing = list(compare(runs, records))
+    for line in differing:
+        print(line)
+    cells = len(records[0].cells)
+    print(
+        f"{len(runs)} runs of {cells} cells on {release.version}: {len(differing)} cells differ from the first run"
+    )
+    return ChangedError.exit_code if differing else 0
+
+
+def measure(run: Run, place: str, root: Path, *, rest: Sequence[str], runner: Runner) -> Record:
+    """Make one run, unless it has been made; raise InfraError where it leaves no record."""
+    folder = root / run.folder
+    if not any(folder.glob("*.json")):
+        print(f"\nrun {place} · {run.release} · {run.start_method}", flush=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        nox = [
+            sys.executable,
+            "-m",
+            "nox",
+            "--noxfile",
+            str(root / "noxfile.py"),
+            "-s",
+            f"checks({run.release})",
+        ]
+        options = ["--record", str(folder), "--state", str(folder), "--start-method", run.start_method]
+        environ = {**os.environ, install.INDEX_VARIABLE: install.choose_index(os.environ)}
+        runner([*nox, "--", *options, *rest], environ, folder / "log")
+    found = record.load_all(folder)
+    if len(found) != 1:
+        msg = f"run {place} left no record; its output is in {run.folder / 'log'}"
+        raise InfraError(msg)
+    return found[0]
+
+
+def compare(runs: Sequence[Run], records: Sequence[Record]) -> Iterator[str]:
+    """Yield a line for every cell of a run that is not what it was in the first one."""
+    for run, found in zip(runs[1:], records[1:], strict=True):
+        for change in changes(records[0], found):
+            yield f"run {run.number} ({run.start_method}): {change}"

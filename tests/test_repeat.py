@@ -1,0 +1,78 @@
+"""Runs that are compared with the first of them; a fake stands in for nox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from made_up import canaries, outcome, record
+
+from canishard import record as record_files
+from canishard import releases, repeat
+from canishard.outcome import Status
+
+CI = releases.ci_release(releases.load()).version
+
+
+class Nox:
+    """Leaves a record a run, with the statuses that it was given."""
+
+    def __init__(self, statuses: Sequence[Status]) -> None:
+        self.statuses = list(statuses)
+        self.commands: list[Sequence[str]] = []
+
+    def __call__(self, command: Sequence[str], _environ: Mapping[str, str], _log: Path) -> int:
+        self.commands.append(command)
+        folder = Path(command[command.index("--record") + 1])
+        found = record(*canaries(), outcome("family.subject", status=self.statuses[len(self.commands) - 1]))
+        record_files.save(found, folder / f"{found.name}.json")
+        return 0
+
+
+@pytest.fixture(autouse=True)
+def _index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CANISHARD_TORCH_INDEX", "pypi")
+
+
+def test_steady_runs_are_told_and_give_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nox = Nox([Status.PASS] * 3)
+
+    assert repeat.main(["-n", "3", "-k", "fsdp2"], tmp_path, nox) == 0
+    assert len(nox.commands) == 3
+    assert [command[-2:] for command in nox.commands] == [["-k", "fsdp2"]] * 3
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.endswith(f"cells on {CI}: 0 cells differ from the first run")
+
+
+def test_a_cell_that_does_not_stay_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nox = Nox([Status.PASS, Status.PASS, Status.ERROR])
+
+    assert repeat.main(["-n", "3"], tmp_path, nox) == 10
+    assert "run 3 (auto): regressed: family.subject (2 ranks): pass -> error" in capsys.readouterr().out
+
+
+def test_what_was_run_is_not_run_again(tmp_path: Path) -> None:
+    repeat.main(["-n", "2"], tmp_path, Nox([Status.PASS] * 2))
+    nox = Nox([Status.PASS])
+
+    assert repeat.main(["-n", "3"], tmp_path, nox) == 0
+    assert len(nox.commands) == 1
+
+
+def test_both_start_methods_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nox = Nox([Status.PASS, Status.CRASH])
+
+    assert repeat.main(["-n", "1", "--start-methods", "fork,spawn"], tmp_path, nox) == 10
+    assert [command[command.index("--start-method") + 1] for command in nox.commands] == ["fork", "spawn"]
+    assert "run 1 (spawn): regressed: family.subject" in capsys.readouterr().out
+
+
+def test_a_run_without_a_record_is_infra(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert repeat.main(["-n", "2"], tmp_path, lambda *_: 1) == 11
+    assert "run 1 of 2 left no record; its output is in" in capsys.readouterr().err
+
+
+def test_an_unknown_release_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert repeat.main(["--torch", "0.1"], tmp_path, Nox([])) == 2
+    assert "0.1" in capsys.readouterr().err
