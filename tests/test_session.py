@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+
+from canishard import pytest_plugin
 
 torch_needed = pytest.mark.torch
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
@@ -48,6 +53,17 @@ def test_another_project_that_defines_our_options_itself_is_untouched(tmp_path: 
     done = pytest_in(tmp_path, "--backend", "ours", "-q")
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_auto_workers_leave_no_rank_waiting_for_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    def workers(cores: int | None, *arguments: str) -> int | None:
+        monkeypatch.setattr(os, "cpu_count", lambda: cores)
+        config: Any = SimpleNamespace(invocation_params=SimpleNamespace(args=arguments))
+        return pytest_plugin.pytest_xdist_auto_num_workers(config)
+
+    asked = ("--pyargs", "canishard.checks", "-n", "auto")
+    assert [workers(cores, *asked) for cores in (None, 2, 4, 7, 8, 16)] == [0, 0, 0, 0, 2, 4]
+    assert workers(16, "tests", "-n", "auto") is None
 
 
 @torch_needed
@@ -97,6 +113,33 @@ def test_a_changed_cell_is_told_and_has_its_exit_code(tmp_path: Path) -> None:
     assert summary["changes"] == [
         {"id": "canary.all_reduce", "world_size": 2, "change": "fixed", "old": "error", "new": "pass"}
     ]
+
+
+@torch_needed
+def test_committed_cells_are_taken_and_never_mixed_with_another_variants(tmp_path: Path) -> None:
+    options = (
+        "--record",
+        "out.json",
+        "--world-size",
+        "2",
+        "--spawn-sample",
+        "0",
+        "--reuse-committed",
+        "--state",
+    )
+    checks_in(tmp_path, *options, "one", "--case", "canary.*")
+    path = tmp_path / "out.json"
+    same = checks_in(tmp_path, *options, "two", "--case", "canary.*")
+    path.write_text(re.sub(r'"glibc": "[^"]*"', '"glibc": "1.0"', path.read_text()))
+    before = path.read_bytes()
+    other = checks_in(tmp_path, *options, "three", "--case", "canary.*")
+    mixed = checks_in(tmp_path, *options, "four", "--case", "c*[op=sum]")
+
+    assert "0 cases measured, 1 known already" in same.stdout
+    assert "0 cases measured, 1 known from the record, of another variant" in other.stdout
+    assert [done.returncode for done in (same, other, mixed)] == [0, 0, 2], mixed.stdout
+    assert "measured on another variant than the 1 that --reuse-committed took" in mixed.stdout
+    assert path.read_bytes() == before
 
 
 @torch_needed

@@ -122,7 +122,8 @@ def pytest_arguments(release: Release, arguments: Sequence[str]) -> list[str]:
     asked = [] if release.version == releases.INSTALLED else ["--release", release.version]
     # Only a row's record can become a baseline; others stay out of what is committed.
     record = "matrix/results" if release.stable else ".canishard/results"
-    return ["-m", "pytest", "--pyargs", "canishard.checks", *asked, "--record", record, *arguments]
+    options = ["-n", "auto", *asked, "--record", record]
+    return ["-m", "pytest", "--pyargs", "canishard.checks", *options, *arguments]
 
 
 def main(arguments: Sequence[str], root: Path, runner: Runner = run_child) -> int:

@@ -62,13 +62,17 @@ def load(path: Path | None = None) -> list[Release]:
     """
     path = path or matrix_dir() / "releases.toml"
     raw = read_toml(path)
-    faults = unknown_keys(raw, ["release"])
+    faults = unknown_keys(raw, ["pins", "release"])
+    common = raw.get("pins", [])
+    faults += (
+        _pin_faults(common, "pins") if isinstance(common, list) else ["pins: expected a list of requirements"]
+    )
     rows = entries(raw, "release", _Row, faults)
     for place, row in rows.items():
         faults += _row_faults(row, place)
     raise_faults(path, faults)
     releases = [
-        Release(version=row.version, python=row.python, pins=tuple(row.pins), ci=row.ci)
+        Release(version=row.version, python=row.python, pins=(*common, *row.pins), ci=row.ci)
         for row in rows.values()
     ]
     raise_faults(path, _order_faults(releases))
@@ -84,12 +88,15 @@ def _row_faults(row: _Row, place: str) -> list[str]:
         faults.append(
             f'{place}.python: expected a version such as "3.11", {OLDEST_PYTHON} or later, got "{row.python}"'
         )
-    for number, pin in enumerate(row.pins):
-        if not _is_pin(pin):
-            faults.append(
-                f'{place}.pins[{number}]: expected a requirement other than torch, such as "setuptools", got "{pin}"'
-            )
-    return faults
+    return faults + _pin_faults(row.pins, f"{place}.pins")
+
+
+def _pin_faults(pins: Sequence[object], place: str) -> list[str]:
+    return [
+        f'{place}[{number}]: expected a requirement other than torch, such as "setuptools", got "{pin}"'
+        for number, pin in enumerate(pins)
+        if not isinstance(pin, str) or not _is_pin(pin)
+    ]
 
 
 def _is_version(text: str) -> bool:

@@ -23,7 +23,7 @@ import pytest
 from canishard import __version__, checks, ids, normalise, record, refusals
 from canishard.compare import CellChange, Change, changes, compare
 from canishard.environment import Environment, Variant, from_description
-from canishard.errors import CanishardError, ChangedError, InfraError
+from canishard.errors import CanishardError, ChangedError, ConfigurationError, InfraError
 from canishard.journal import Journal
 from canishard.launch import START_METHODS, Launcher, Rules, ServerLost, Where, processes
 from canishard.launch.launcher import SPAWN_SAMPLE
@@ -33,6 +33,8 @@ from canishard.record import CANARY, Record, Suite
 DIE_WITH_PARENT = "CANISHARD_DIE_WITH_PARENT"
 """Environment variable that the noxfile sets: a run whose nox is killed ends too."""
 CHECKS_DIRECTORY = Path(checks.__file__).parent
+MEASURED, JOURNAL, COMMITTED = "measured", "journal", "committed"
+"""Where an outcome is from: this run, this machine's journal, or the committed record."""
 UNREMARKABLE = frozenset({Change.SAME, Change.ADDED, Change.REMOVED})
 """Changes of the suite rather than of torch: they leave the exit code 0."""
 BAD = frozenset({Status.WRONG, Status.ERROR, Status.HANG, Status.CRASH, Status.FLAKY, Status.INFRA})
@@ -169,16 +171,25 @@ class Setup:
             return None
         return record.load(self.record_path)
 
-    def known(self, case: Case) -> Outcome | None:
-        """Return what need not be measured again."""
+    def known(self, case: Case) -> tuple[Outcome | None, str]:
+        """Return what need not be measured again of a case, and where it is from."""
         if self.option.fresh:
-            return None
-        found = self.journal.known(case)
-        if found is None and self.option.reuse_committed and self.baseline:
-            cell = {cell.key: cell for cell in self.baseline.cells}.get(case.key)
-            if cell and cell.digest == case.digest and cell.status is not Status.FLAKY:
-                found = cell
-        return found if found and refusals.load().still_says(found) else None
+            return None, MEASURED
+        found, source = self.journal.known(case), JOURNAL
+        if found is None and self.option.reuse_committed and self.baseline and self.is_same_torch:
+            found, source = {cell.key: cell for cell in self.baseline.cells}.get(case.key), COMMITTED
+        if found is None or found.digest != case.digest or found.status is Status.FLAKY:
+            return None, MEASURED
+        return (found, source) if refusals.load().still_says(found) else (None, MEASURED)
+
+    @property
+    def is_same_torch(self) -> bool:
+        """Tell whether the record is of this build of torch, whatever else differs in its variant."""
+        assert self.baseline is not None
+        return all(
+            getattr(self.baseline.variant, name) == getattr(self.variant, name)
+            for name in ("torch", "git_version", "cuda", "hip")
+        )
 
     def leave(self) -> None:
         """End the launcher and all its processes."""
@@ -247,7 +258,7 @@ class Runner:
         report.outcome = item.verdict()
         if report.outcome == "skipped":
             report.longrepr = (str(CHECKS_DIRECTORY), 0, item.outcome.message)
-        extra = {"outcome": item.outcome, "reused": item.reused}
+        extra = {"outcome": item.outcome, "source": item.source}
         report.canishard = msgspec.json.encode(extra).decode()  # type: ignore[attr-defined]
         return report
 
@@ -293,7 +304,7 @@ class CaseItem(pytest.Item):
         super().__init__(**arguments)
         self.case = case
         self.outcome: Outcome | None = None
-        self.reused = False
+        self.source = MEASURED
         if case.slow:
             self.add_marker("slow")
 
@@ -307,8 +318,7 @@ class CaseItem(pytest.Item):
     def runtest(self) -> None:
         """Measure the case, or take what is known."""
         launcher = self.setup_.enter()
-        known = self.setup_.known(self.case)
-        self.reused = known is not None
+        known, self.source = self.setup_.known(self.case)
         self.outcome = known or normalise.outcome(launcher.run(self.case), _known_texts())
         if self.verdict() == "failed":
             raise CaseFailed
@@ -364,7 +374,7 @@ class Recorder:
         self.is_distributed = is_distributed
         self.session: pytest.Session
         self.outcomes: dict[tuple[str, int], Outcome] = {}
-        self.reused: set[tuple[str, int]] = set()
+        self.sources: dict[tuple[str, int], str] = {}
         self.selected: set[tuple[str, int]] = set()
         self.lines: list[str] = []
         self.changes: list[CellChange] = []
@@ -375,6 +385,16 @@ class Recorder:
     def option(self) -> Any:
         """Return the command line options."""
         return self.setup.option
+
+    @property
+    def measured(self) -> int:
+        """Return how many cases this run measured."""
+        return sum(source == MEASURED for source in self.sources.values())
+
+    @property
+    def reused(self) -> int:
+        """Return how many cases were known already."""
+        return len(self.sources) - self.measured
 
     # -- what pytest tells ----------------------------------------------------------------------------------
 
@@ -404,9 +424,8 @@ class Recorder:
         extra = msgspec.json.decode(text)
         outcome = msgspec.convert(extra["outcome"], Outcome)
         self.outcomes[outcome.key] = outcome
-        if extra["reused"]:
-            self.reused.add(outcome.key)
-        elif outcome.status is not Status.INFRA:
+        self.sources[outcome.key] = extra["source"]
+        if extra["source"] == MEASURED and outcome.status is not Status.INFRA:
             self.setup.journal.append(outcome)
         if outcome.id == CANARY and outcome.status is not Status.PASS and self.setup.is_recording:
             self.infra = f"{CANARY} is {outcome.status.value}: {outcome.message}"
@@ -474,6 +493,8 @@ class Recorder:
             start_method=setup.start_method,
             cells=list(self.outcomes.values()),
         )
+        if COMMITTED in self.sources.values() and not self.is_of_one_build():
+            return 0
         cases = [case for case in setup.cases if case.key in self.selected]
         merged = record.store(
             setup.record_path,
@@ -491,11 +512,30 @@ class Recorder:
         remarkable = [change for change in self.changes if change.change not in UNREMARKABLE]
         return ChangedError.exit_code if remarkable else 0
 
+    def is_of_one_build(self) -> bool:
+        """Tell whether committed cells may stand beside measured ones; False where all are committed already.
+
+        Raises ConfigurationError where they would be of two variants in one record.
+        """
+        baseline, variant = self.setup.baseline, self.setup.variant
+        assert baseline is not None
+        if baseline.variant == variant:
+            return True
+        if self.measured:
+            msg = (
+                f"{baseline.name}: {self.measured} cases were measured on another variant than the {self.reused} "
+                "that --reuse-committed took from the record; measure all of them, with --fresh"
+            )
+            raise ConfigurationError(msg)
+        self.lines.append(
+            f"canishard: 0 cases measured, {self.reused} known from the record, of another variant"
+        )
+        return False
+
     def say(self, merged: record.Merged) -> None:
         """Put into words what was measured, what was not, what changed and where the record is."""
-        measured = len(self.outcomes) - len(self.reused)
-        nothing = " (nothing changed since)" if not measured else ""
-        self.lines.append(f"canishard: {measured} cases measured, {len(self.reused)} known already{nothing}")
+        nothing = " (nothing changed since)" if not self.measured else ""
+        self.lines.append(f"canishard: {self.measured} cases measured, {self.reused} known already{nothing}")
         if self.setup.fallback:
             self.lines.append(f"canishard: ranks were spawned: {self.setup.fallback}")
         for key in [*merged.kept, *merged.absent]:
@@ -514,8 +554,8 @@ class Recorder:
             "environment": self.setup.environment.name if self.setup.environment else None,
             "record": str(self.setup.record_path) if self.setup.environment else None,
             "selected": len(self.selected),
-            "measured": len(self.outcomes) - len(self.reused),
-            "reused": len(self.reused),
+            "measured": self.measured,
+            "reused": self.reused,
             "counts": dict(sorted(counts.items())),
             "changes": [
                 {
