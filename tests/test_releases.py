@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,29 @@ def test_the_committed_file_is_right() -> None:
 def test_a_row_becomes_a_release(tmp_path: Path) -> None:
     path = file_with(tmp_path, ROW.format(version="7.1.0", more='pins = ["setuptools<90"]\nci = true'))
     assert load(path) == [Release(version="7.1.0", python="3.11", pins=("setuptools<90",), ci=True)]
+
+
+def test_pins_of_every_release_come_before_its_own(tmp_path: Path) -> None:
+    row = ROW.format(version="7.1.0", more='pins = ["setuptools<90"]\nci = true')
+    path = file_with(tmp_path, 'pins = ["numpy==3"]', row)
+    assert [release.pins for release in load(path)] == [("numpy==3", "setuptools<90")]
+
+
+@pytest.mark.parametrize(
+    ("pins", "fault"),
+    [
+        (
+            '["torch==7"]',
+            'pins[0]: expected a requirement other than torch, such as "setuptools", got "torch==7"',
+        ),
+        ("[7]", 'pins[0]: expected a requirement other than torch, such as "setuptools", got "7"'),
+        ('"numpy"', "pins: expected a list of requirements"),
+    ],
+)
+def test_wrong_pins_of_every_release_are_named(tmp_path: Path, pins: str, fault: str) -> None:
+    path = file_with(tmp_path, f"pins = {pins}", ROW.format(version="7.1.0", more="ci = true"))
+    with pytest.raises(ConfigurationError, match=re.escape(fault)):
+        load(path)
 
 
 @pytest.mark.parametrize(

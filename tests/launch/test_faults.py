@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -93,6 +94,19 @@ def test_hang_names_the_line_and_what_the_peer_did(run: Run) -> None:
     assert f'misbehaving.py", line {line} in gated_gather' in first.stacks
     assert (first.exit, first.state) == ("killed by the watchdog", "S (sleeping)")
     assert (second.phase, second.exit) == ("report", "killed by the watchdog")
+
+
+def test_the_verdict_on_a_hang_comes_soon_after_its_deadline(
+    launcher: Launcher, cases: dict[str, Case]
+) -> None:
+    case = cases["gated_gather@2"]
+    began = time.monotonic()
+    attempt = launcher._attempt(case, "first", "fork")
+    took = time.monotonic() - began
+
+    assert attempt.status is Status.HANG
+    # Joining and killing take a while on a busy machine; without a verdict it would be for ever.
+    assert case.deadline_s <= took < case.deadline_s + watch.GRACE_S + watch.STACKS_S
 
 
 def test_a_stopped_rank_is_told_by_its_state_and_still_gives_its_stack(run: Run) -> None:
