@@ -11,9 +11,8 @@
 # ///
 """Sessions: what is installed where, and what is called there. The logic is in src/canishard.
 
-nox's own process imports canishard, which needs the above (pyproject's `dependencies`; a test keeps them equal);
-uv installs a torch release in a third of the time that pip takes.
-Where they are not installed beside nox, it makes an environment for them by itself.
+nox's own process imports canishard, which needs the above (pyproject's `dependencies`; a test keeps them equal). Where
+they are not installed beside nox, it makes an environment for them by itself. uv takes a third of pip's time for torch.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ except CanishardError as error:
     raise SystemExit(error.exit_code) from None
 
 CI = releases.ci_release(ROWS)
-STOP_S = 60.0
-"""Seconds that a stopped run has to keep what it measured, before nox kills it."""
+STOP_S = 60.0  # Seconds that a stopped run has to keep what it measured, before nox kills it.
 
 
 def call(session: nox.Session, *arguments: str | Path, python: str = "python") -> None:
@@ -61,9 +59,13 @@ def call(session: nox.Session, *arguments: str | Path, python: str = "python") -
         raise SystemExit(error.return_code or 1) from None
 
 
-def add(session: nox.Session, *requirements: str, release: releases.Release | None = None) -> None:
-    """Install into the session's environment, with torch where a release is given."""
+def add(
+    session: nox.Session, *requirements: str, group: str = "", release: releases.Release | None = None
+) -> None:
+    """Install into the session's environment, a group of pyproject's and torch too where they are given."""
     arguments = list(requirements)
+    if group:
+        arguments += nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), group)
     if release:
         index = install.choose_index(os.environ)
         arguments += install.options(session.venv_backend, release, index) + install.requirements(release)
@@ -126,19 +128,23 @@ def report(session: nox.Session) -> None:
 @nox.session(python=CI.python)
 def tests(session: nox.Session) -> None:
     """Run the tests, on the torch of the row marked `ci`."""
-    groups = nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), "tests")
-    add(session, "-e", ".[checks]", *groups, release=CI)
+    add(session, "-e", ".[checks]", group="tests", release=CI)
     call(session, "-m", "pytest", *session.posargs)
+
+
+@nox.session(python=CI.python, default=False)
+def bench(session: nox.Session) -> None:
+    """Measure the launcher beside other harnesses, on the torch of the row marked `ci`; writes a report."""
+    add(session, "-e", ".[checks]", group="bench", release=CI)
+    call(session, "-m", "benchmarks", *session.posargs)
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style, format and types."""
-    groups = nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), "lint")
-    add(session, "-e", ".", *groups)
-    call(session, "-m", "ruff", "check")
-    call(session, "-m", "ruff", "format", "--check")
-    call(session, "-m", "mypy")
+    add(session, "-e", ".", group="lint")
+    for arguments in (["ruff", "check"], ["ruff", "format", "--check"], ["mypy"]):
+        call(session, "-m", *arguments)
 
 
 if __name__ == "__main__":

@@ -71,8 +71,8 @@ def test_collect_only_lists_cases_and_runs_none(tmp_path: Path) -> None:
     done = checks_in(tmp_path, "--collect-only", "-q", "--world-size", "2", "--case", "*reduce*[op=sum]")
 
     assert done.stdout.splitlines()[:2] == [
-        "canishard.checks::collectives.all_reduce[op=sum]@2",
-        "canishard.checks::collectives.reduce[op=sum]@2",
+        "canishard.checks::collectives.all_reduce[op=sum][ranks=2]",
+        "canishard.checks::collectives.reduce[op=sum][ranks=2]",
     ]
     assert not (tmp_path / ".canishard").exists()
 

@@ -25,7 +25,7 @@ from canishard.compare import CellChange, Change, changes, compare
 from canishard.environment import Environment, Variant, from_description
 from canishard.errors import CanishardError, ChangedError, ConfigurationError, InfraError
 from canishard.journal import Journal
-from canishard.launch import START_METHODS, Launcher, Rules, ServerLost, Where, processes
+from canishard.launch import START_METHODS, Launcher, Rules, ServerLost, Where, processes, stretches
 from canishard.launch.launcher import SPAWN_SAMPLE
 from canishard.outcome import Case, Outcome, Status
 from canishard.record import CANARY, Record, Suite
@@ -258,7 +258,9 @@ class Runner:
         report.outcome = item.verdict()
         if report.outcome == "skipped":
             report.longrepr = (str(CHECKS_DIRECTORY), 0, item.outcome.message)
-        extra = {"outcome": item.outcome, "source": item.source}
+        extra = {"outcome": item.outcome, "source": item.source, "spent": item.spent}
+        if report.outcome == "failed":
+            report.location = (*report.location[:2], item.name)  # The head of its section.
         report.canishard = msgspec.json.encode(extra).decode()  # type: ignore[attr-defined]
         return report
 
@@ -282,7 +284,8 @@ class Checks(pytest.Directory):
 
     def item(self, case: Case) -> pytest.Item:
         """Return the item of a case."""
-        name = f"{case.id}@{case.world_size}"
+        # It ends in a bracket as a parametrized test's does, which is all that pytest can take apart and put together.
+        name = f"{case.id}[ranks={case.world_size}]"
         item: CaseItem = CaseItem.from_parent(self, name=name, nodeid=f"{checks.__name__}::{name}", case=case)
         return item
 
@@ -305,6 +308,7 @@ class CaseItem(pytest.Item):
         self.case = case
         self.outcome: Outcome | None = None
         self.source = MEASURED
+        self.spent: dict[str, float] = {}
         if case.slow:
             self.add_marker("slow")
 
@@ -320,6 +324,7 @@ class CaseItem(pytest.Item):
         launcher = self.setup_.enter()
         known, self.source = self.setup_.known(self.case)
         self.outcome = known or normalise.outcome(launcher.run(self.case), _known_texts())
+        self.spent = launcher.take_spent()
         if self.verdict() == "failed":
             raise CaseFailed
 
@@ -375,6 +380,7 @@ class Recorder:
         self.session: pytest.Session
         self.outcomes: dict[tuple[str, int], Outcome] = {}
         self.sources: dict[tuple[str, int], str] = {}
+        self.spent: dict[str, float] = {}
         self.selected: set[tuple[str, int]] = set()
         self.lines: list[str] = []
         self.changes: list[CellChange] = []
@@ -413,8 +419,8 @@ class Recorder:
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         """Remember what was selected, from what a worker collected."""
         for node_id in ids:
-            name, _, world_size = node_id.rpartition("::")[2].rpartition("@")
-            self.selected.add((name, int(world_size)))
+            name, _, world_size = node_id.partition("::")[2].rpartition("[ranks=")
+            self.selected.add((name, int(world_size.removesuffix("]"))))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep an outcome: in the journal at once, for the record at the end."""
@@ -425,6 +431,7 @@ class Recorder:
         outcome = msgspec.convert(extra["outcome"], Outcome)
         self.outcomes[outcome.key] = outcome
         self.sources[outcome.key] = extra["source"]
+        stretches.add(self.spent, extra["spent"])
         if extra["source"] == MEASURED and outcome.status is not Status.INFRA:
             self.setup.journal.append(outcome)
         if outcome.id == CANARY and outcome.status is not Status.PASS and self.setup.is_recording:
@@ -460,6 +467,9 @@ class Recorder:
         """Say what was measured, what changed and where it is."""
         for line in self.lines:
             terminalreporter.write_line(line)
+        if self.option.durations is not None and self.spent:
+            terminalreporter.section("where time went")
+            terminalreporter.write_line(stretches.table(self.spent))
 
     # -- the record -----------------------------------------------------------------------------------------
 
@@ -539,7 +549,7 @@ class Recorder:
         if self.setup.fallback:
             self.lines.append(f"canishard: ranks were spawned: {self.setup.fallback}")
         for key in [*merged.kept, *merged.absent]:
-            self.lines.append(f"canishard: infra: {key[0]}@{key[1]}: {self.outcomes[key].message}")
+            self.lines.append(f"canishard: infra: {key[0]} ({key[1]} ranks): {self.outcomes[key].message}")
         self.lines.extend(f"canishard: {change}" for change in self.changes)
         what = "written" if merged.changed else "unchanged"
         self.lines.append(f"canishard: {what}: {self.setup.record_path}")

@@ -264,8 +264,12 @@ def mixed_precision(context: Context, param: str, reduce: str) -> None:
     context.equal("gradients, against each share in one process", got, emulated, wrong=wrong)
     # Bfloat16 compute differs from float32 by 0.013 of a tensor's largest gradient; a lost factor by 1.
     largest = {name: tensor.abs().max() for name, tensor in wanted.items()}
-    relative = [{name: tree[name] / largest[name] for name in wanted} for tree in (got, wanted)]
-    context.equal("gradients, against float32", *relative, atol=0.04)
+    summed = wrong["summed instead of averaged"]
+    got, wanted, summed = (
+        {name: tree[name] / largest[name] for name in tree} for tree in (got, wanted, summed)
+    )
+    wrong = {"summed instead of averaged": summed}
+    context.equal("gradients, against float32", got, wanted, wrong=wrong, atol=0.04)
 
 
 @check(

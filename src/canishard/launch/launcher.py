@@ -94,7 +94,7 @@ class Launcher:
             began = time.monotonic()
             self._servers[slot] = Server(start_method, tuple(self.modules))
             self._servers[slot].wait_until_ready()
-            self._spend({stretches.SERVER: time.monotonic() - began})
+            stretches.add(self._spent, {stretches.SERVER: time.monotonic() - began})
         return self._servers[slot]
 
     def _drop(self, slot: str) -> None:
@@ -104,10 +104,6 @@ class Launcher:
         """End all servers."""
         for slot in list(self._servers):
             self._drop(slot)
-
-    def _spend(self, spent: Mapping[str, float]) -> None:
-        for name, seconds in spent.items():
-            self._spent[name] = self._spent.get(name, 0.0) + seconds
 
     def take_spent(self) -> dict[str, float]:
         """Return the seconds that went into each stretch since this was last asked: see ``stretches``."""
@@ -204,7 +200,7 @@ class Launcher:
             for index in range(len(case.stages)):
                 stage = Stage(server, case, index, where=self.where, directory=Path(folder), rules=self.rules)
                 run = stage.execute()
-                self._spend(run.spent)
+                stretches.add(self._spent, run.spent)
                 verdict = judge(run, self.rules, start_method)
                 verdict.notes.extend([*run.notes, *teardown_notes(run)])
                 verdicts.append(verdict)

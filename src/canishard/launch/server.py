@@ -17,6 +17,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import select
 import shutil
 import signal
@@ -24,9 +25,10 @@ import socket
 import sys
 import time
 import traceback
+import weakref
 from typing import Any, NoReturn
 
-from canishard.launch import processes
+from canishard.launch import memory, processes
 from canishard.launch.channel import Channel, Message
 
 MAX_FDS = 128
@@ -45,7 +47,13 @@ _WARM = (
     "torch.distributed.tensor",
     "torch.distributed.tensor.parallel",
     "torch.nn.parallel",
+    # What torch imports on first use: to save and load a checkpoint, and to print compile times at exit.
+    "fsspec.core",
+    "torch.utils.serialization.config",
+    "tabulate",
+    "safetensors.torch",
     "canishard.check",
+    "canishard.launch.rank",
 )
 
 
@@ -60,10 +68,14 @@ def load(modules: list[str]) -> Message:
             "traceback": traceback.format_exc(),
         }
     for name in (*_WARM, *modules):
-        with contextlib.suppress(Exception):  # Warming is for speed: a check that needs it shows the fault.
-            importlib.import_module(name)
+        _warm(name)
+    for name in modules:
+        for inner in pkgutil.iter_modules(getattr(sys.modules.get(name), "__path__", ()), f"{name}."):
+            _warm(inner.name)
+    _keep_finalizers()
     gc.collect()
     gc.freeze()
+    memory.collapse()
     unsafe = ""
     if sys.platform != "linux":
         unsafe = f"forking with torch loaded is not safe on {sys.platform}"
@@ -72,6 +84,20 @@ def load(modules: list[str]) -> Message:
     elif torch.cuda.is_initialized():
         unsafe = "a CUDA context exists in the server after importing torch"
     return {"op": "ready", "unsafe": unsafe}
+
+
+def _warm(name: str) -> None:
+    with contextlib.suppress(Exception):  # Warming is for speed: a check that needs it shows the fault.
+        importlib.import_module(name)
+
+
+def _keep_finalizers() -> None:
+    """Have no rank finalise, as it leaves, what was made here: it is the server's, and not the rank's.
+
+    It could be a directory. The rest is each of torch's operator libraries, which took a third of a short case.
+    """
+    for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]  # noqa: SLF001 - no public list
+        finalizer.atexit = False
 
 
 class Server:
@@ -148,15 +174,19 @@ class Server:
         self.control.close()
         os.close(self.wakeup)
 
-    def reap(self) -> None:
-        """Collect every ended child, adopted orphans too, and tell the parent of those it knows."""
+    def reap(self) -> bool:
+        """Collect every ended child, adopted orphans too, and tell the parent of those it knows.
+
+        Return whether a child is left. A descendant has a living parent or is adopted, so that without a child
+        there is none, where orphans are adopted.
+        """
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                return False
             if pid == 0:
-                return
+                return True
             if pid in self.pids:
                 self.pids.discard(pid)
                 with contextlib.suppress(OSError):  # The parent may be gone; the loop sees that next.
@@ -166,10 +196,9 @@ class Server:
         """Kill all descendants until none is left; return those that SIGKILL did not end in time."""
         deadline = time.monotonic() + _KILL_S
         while True:
-            self.reap()
-            left = processes.descendants(os.getpid())
-            if not left and not self.pids:
+            if not self.reap():
                 return []
+            left = processes.descendants(os.getpid())
             if time.monotonic() > deadline:
                 return left
             for pid in left:

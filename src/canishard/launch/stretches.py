@@ -5,7 +5,7 @@ Standard library only; pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from canishard.launch.judge import RankState
@@ -31,3 +31,20 @@ def of_stage(
     return {
         name: later - earlier for name, (earlier, later) in zip(_OF_A_STAGE, pairwise(moments), strict=True)
     }
+
+
+def add(total: dict[str, float], spent: Mapping[str, float]) -> None:
+    """Add seconds to a total, stretch by stretch."""
+    for name, seconds in spent.items():
+        total[name] = total.get(name, 0.0) + seconds
+
+
+def table(spent: Mapping[str, float]) -> str:
+    """Return a line a stretch: its seconds, its share of all of them, its name."""
+    total = sum(spent.values()) or 1.0
+    lines = [
+        f"{spent[name]:8.2f} s {100 * spent[name] / total:4.0f} %  {name}"
+        for name in STRETCHES
+        if name in spent
+    ]
+    return "\n".join(lines)

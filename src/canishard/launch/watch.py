@@ -215,7 +215,7 @@ class Stage:
                 continue
             letter, ticks = processes.cpu_ticks(state.pid)
             before = self._quiet.get(state.rank)
-            if letter not in {"S", "T", "D"} or before is None or before[0] != ticks:
+            if letter not in {"S", "T"} or before is None or before[0] != ticks:
                 self._quiet[state.rank] = (ticks, now)
         since = [self._quiet[state.rank][1] for state in self.ranks if not state.is_over]
         return bool(since) and now - max(since) >= QUIET_S
