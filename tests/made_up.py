@@ -61,6 +61,7 @@ def record(*cells: Outcome, channel: str = "2.8.0", **more: Any) -> Record:
         "started": "2026-01-31T12:00:00Z",
         "ended": "2026-01-31T12:00:30Z",
         "start_method": "fork",
+        "variables": {"OMP_NUM_THREADS": "1"},
     }
     return Record(cells=list(cells), **{**fields, **more})
 

@@ -87,6 +87,9 @@ def test_the_files_are_as_people_read_them() -> None:
     "commit": "c0ffee",
     "version": "0.1.0"
   },
+  "variables": {
+    "OMP_NUM_THREADS": "1"
+  },
   "variant": {
     "cuda": "12.8",
     "git_version": "a1b2c3",

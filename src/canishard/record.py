@@ -74,6 +74,8 @@ class Record(msgspec.Struct, kw_only=True):
     ended: str
     start_method: str
     cells: list[Outcome]
+    variables: dict[str, str] = {}
+    """The environment variables of the ranks that can change what torch does."""
 
     def __post_init__(self) -> None:
         """Sort the cells."""
@@ -101,6 +103,9 @@ class RecordFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     started: Time
     ended: Time
     start_method: str
+    """How ranks were started: ``fork`` (from a server with torch loaded), ``spawn``, or both in turn."""
+    variables: dict[str, str]
+    """The environment variables of the ranks that can change what torch does."""
     counts: dict[Status, int]
     cells: list[Cell]
 
@@ -146,6 +151,7 @@ def encode(record: Record) -> tuple[bytes, bytes]:
         started=record.started,
         ended=record.ended,
         start_method=record.start_method,
+        variables=record.variables,
         counts=record.counts,
         cells=[cell(outcome) for outcome in record.cells],
     )
@@ -177,6 +183,7 @@ def decode(main: bytes, evidence: bytes, name: str = "record") -> Record:
         started=file.started,
         ended=file.ended,
         start_method=file.start_method,
+        variables=file.variables,
         cells=[
             _outcome(item, by_key.get((item.id, item.world_size)), rest.texts, rest_name)
             for item in file.cells

@@ -25,7 +25,16 @@ from canishard.compare import CellChange, Change, changes, compare
 from canishard.environment import Environment, Variant, from_description
 from canishard.errors import CanishardError, ChangedError, ConfigurationError, InfraError
 from canishard.journal import Journal
-from canishard.launch import START_METHODS, Launcher, Rules, ServerLost, Where, processes, stretches
+from canishard.launch import (
+    START_METHODS,
+    Launcher,
+    Rules,
+    ServerLost,
+    Where,
+    processes,
+    recorded_environment,
+    stretches,
+)
 from canishard.launch.launcher import SPAWN_SAMPLE
 from canishard.outcome import Case, Outcome, Status
 from canishard.record import CANARY, Record, Suite
@@ -501,6 +510,7 @@ class Recorder:
             started=setup.started,
             ended=_now(),
             start_method=setup.start_method,
+            variables=recorded_environment(os.environ),
             cells=list(self.outcomes.values()),
         )
         if COMMITTED in self.sources.values() and not self.is_of_one_build():

@@ -94,6 +94,7 @@ def test_hang_names_the_line_and_what_the_peer_did(run: Run) -> None:
     assert f'misbehaving.py", line {line} in gated_gather' in first.stacks
     assert (first.exit, first.state) == ("killed by the watchdog", "S (sleeping)")
     assert (second.phase, second.exit) == ("report", "killed by the watchdog")
+    assert "in wait_for_release" in second.stacks
 
 
 def test_the_verdict_on_a_hang_comes_soon_after_its_deadline(

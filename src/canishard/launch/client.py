@@ -39,6 +39,17 @@ class ServerLost(Exception):
     """The server did not come up, or ended before it was told to."""
 
 
+_PLACES = frozenset({"PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "VIRTUAL_ENV", "SYSTEMROOT", "CUDA_HOME", "PYTHONPATH",
+                     processes.MARKER})  # fmt: skip
+"""What says where things lie on one machine, and is no fact about a measurement."""
+
+
+def recorded_environment(caller: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a rank that a record keeps: those that can change what torch does."""
+    found = rank_environment(caller, run="")
+    return {name: value for name, value in sorted(found.items()) if name not in _PLACES}
+
+
 def rank_environment(caller: Mapping[str, str], run: str) -> dict[str, str]:
     """Return the environment of a server and its ranks."""
     inherited = {name: caller[name] for name in PASSED_ON if name in caller}

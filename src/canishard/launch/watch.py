@@ -221,8 +221,8 @@ class Stage:
         return bool(since) and now - max(since) >= QUIET_S
 
     def dump_stacks(self) -> None:
-        """Have every live rank that has not reported write the stacks of all its threads."""
-        late = [state for state in self.ranks if not state.is_over and state.pid]
+        """Have every live rank write the stacks of all its threads, those that wait to be released too."""
+        late = [state for state in self.ranks if state.exit_status is None and state.pid]
         for state in late:
             state.state = processes.state(state.pid)
         self.signal(late, processes.STACKS_SIGNAL)
