@@ -22,6 +22,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     shutil.copy(HERE / "misbehaving.py", path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(path), os.environ.get("PYTHONPATH")])))
+        patch.setenv("NOT_PASSED_ON", "1")
         yield path
 
 

@@ -258,6 +258,7 @@ def leaves_state(context: Context) -> None:
     os.environ["LEFT_BEHIND"] = "1"
     torch.set_default_dtype(torch.float64)
     torch.set_grad_enabled(False)
+    torch.set_num_threads(3)
     Path("left-behind").touch()
 
 
@@ -266,6 +267,8 @@ def sees_state(context: Context) -> None:
     """Sees nothing of another case."""
     fine(context)
     context.equal("environment", os.environ.get("LEFT_BEHIND"), None)
+    context.equal("the caller's environment", os.environ.get("NOT_PASSED_ON"), None)
+    context.equal("threads", torch.get_num_threads(), 1)
     context.equal("default dtype", str(torch.get_default_dtype()), "torch.float32")
     context.equal("grad mode", torch.is_grad_enabled(), True)
     context.equal("files", [str(path) for path in (*Path.cwd().iterdir(), *context.directory.iterdir())], [])
