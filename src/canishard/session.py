@@ -232,7 +232,8 @@ class Runner:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
 
-    def pytest_sessionstart(self) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
         """Look at what is installed before anything is collected: here a run can still be ended in one line."""
         self.setup.enter()
 
@@ -413,7 +414,8 @@ class Recorder:
 
     # -- what pytest tells ----------------------------------------------------------------------------------
 
-    def pytest_sessionstart(self, session: pytest.Session) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self, session: pytest.Session) -> None:
         """Under xdist the controller runs nothing, yet needs to know where it is."""
         self.session = session
         if self.is_distributed:

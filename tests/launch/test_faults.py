@@ -286,6 +286,7 @@ def test_an_absent_backend_is_not_run(launcher: Launcher, cases: dict[str, Case]
 
 
 def test_a_killed_server_is_infra_and_the_next_case_has_a_new_one(launcher: Launcher, run_again: Run) -> None:
+    run_again("good@2")  # There is a server to kill.
     launcher._servers["first"].process.kill()
 
     assert run_again("good@2").status is Status.PASS
