@@ -19,7 +19,7 @@ BESIDE_TORCH = {
 }
 
 LAYERS = [
-    {"errors", "outcome", "ids", "check", "checks", "launch.channel", "launch.processes"},
+    {"errors", "outcome", "ids", "check", "checks", "launch.channel", "launch.memory", "launch.processes"},
     {"data", "digest", "normalise", "environment", "releases", "refusals", "launch.rank", "launch.inventory",
      "launch.server", "launch.judge", "launch.client"},
     {"record", "journal", "launch.watch", "launch.stretches"},

@@ -72,7 +72,10 @@ def load(modules: list[str]) -> Message:
     for name in modules:
         for inner in pkgutil.iter_modules(getattr(sys.modules.get(name), "__path__", ()), f"{name}."):
             _warm(inner.name)
-    _keep_finalizers()
+    # torch keeps a traceback with a seed; reading the sources for it was the largest part of a rank's start.
+    with contextlib.suppress(Exception):
+        torch.manual_seed(0)
+    _disown_finalizers()
     gc.collect()
     gc.freeze()
     memory.collapse()
@@ -91,7 +94,7 @@ def _warm(name: str) -> None:
         importlib.import_module(name)
 
 
-def _keep_finalizers() -> None:
+def _disown_finalizers() -> None:
     """Have no rank finalise, as it leaves, what was made here: it is the server's, and not the rank's.
 
     It could be a directory. The rest is each of torch's operator libraries, which took a third of a short case.

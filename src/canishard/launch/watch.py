@@ -89,10 +89,9 @@ class Stage:
     # -- start ----------------------------------------------------------------------------------------------
 
     def task(self, rank: int) -> Message:
-        """Describe what one rank is to do."""
+        """Describe what one rank is to do, and make the one folder that it calls its own."""
         home = self.private / f"rank{rank}"
-        for name in ("home", "tmp", "cwd"):
-            (home / name).mkdir(parents=True)
+        home.mkdir()
         return {
             "task": "rank",
             "rank": rank,
@@ -108,19 +107,27 @@ class Stage:
             "needs": self.case.needs,
             "stage": self.name,
             "directory": str(self.directory),
-            "cwd": str(home / "cwd"),
-            "output": str(home / "output"),
-            "stacks": str(home / "stacks"),
+            "cwd": str(home),
+            "output": str(self.output(rank)),
+            "stacks": str(self.stacks(rank)),
             "hash_seed": 1000 + rank,
             "env": {
-                "HOME": str(home / "home"),
-                "TMPDIR": str(home / "tmp"),
-                "TORCHINDUCTOR_CACHE_DIR": str(home / "tmp" / "inductor"),
+                "HOME": str(home),
+                "TMPDIR": str(home),
+                "TORCHINDUCTOR_CACHE_DIR": str(home / "inductor"),
                 "RANK": str(rank),
                 "LOCAL_RANK": str(rank),
                 "WORLD_SIZE": str(self.world_size),
             },
         }
+
+    def output(self, rank: int) -> Path:
+        """Return the file of what a rank prints."""
+        return self.private / f"rank{rank}.output"
+
+    def stacks(self, rank: int) -> Path:
+        """Return the file of a rank's stacks."""
+        return self.private / f"rank{rank}.stacks"
 
     def start(self) -> None:
         """Have the server start all ranks, each with a channel of its own."""
@@ -227,7 +234,7 @@ class Stage:
             state.state = processes.state(state.pid)
         self.signal(late, processes.STACKS_SIGNAL)
         self.signal([state for state in late if state.state.startswith("T")], signal.SIGCONT)
-        files = {state.rank: self.private / f"rank{state.rank}" / "stacks" for state in late}
+        files = {state.rank: self.stacks(state.rank) for state in late}
         self.until(lambda: all(_ends_with_line(files[state.rank]) for state in late), STACKS_S)
         for state in late:
             with contextlib.suppress(OSError):
@@ -283,7 +290,7 @@ class Stage:
     def collect_output(self) -> None:
         """Keep the tail of what each rank printed."""
         for state in self.ranks:
-            state.output = _tail(self.private / f"rank{state.rank}" / "output")
+            state.output = _tail(self.output(state.rank))
 
 
 def _tail(path: Path) -> str:
