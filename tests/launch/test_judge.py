@@ -144,3 +144,21 @@ def test_a_crash_carries_what_cpp_said() -> None:
         judge(Run([ok(0), dead]), RULES, "fork").message
         == "signal SIGABRT in phase body: sizes do not match. 8 vs 4"
     )
+
+
+DUMP = """Thread 0x00007f2d (most recent call first):
+  File "/usr/lib/python3/threading.py", line 1 in wait
+
+Current thread 0x00007f2e (most recent call first):
+  File "/site-packages/torch/distributed/distributed_c10d.py", line 77 in all_gather
+  File "/checks/dcp.py", line 5 in save
+"""
+
+
+def test_a_hang_says_where_the_main_thread_was() -> None:
+    late = stuck(1)
+    late.stacks = DUMP
+
+    message = judge(Run([ok(0), late]), RULES, "fork").message
+
+    assert message == "no report by the deadline, in phase body, in all_gather (distributed_c10d.py, line 77)"

@@ -150,7 +150,15 @@ def _hang(run: Run, rules: Rules) -> Attempt | None:  # noqa: ARG001 - one shape
     if all(state.phase in {"", "start"} for state in stuck):
         return _attempt(Status.INFRA, f"rank {first.rank} never started", first)
     phases = ", ".join(dict.fromkeys(state.phase or "start" for state in stuck))
-    return _attempt(Status.HANG, f"no report by the deadline, in phase {phases}", first)
+    where = innermost(first.stacks)
+    text = f"no report by the deadline, in phase {phases}" + (f", in {where}" if where else "")
+    return _attempt(Status.HANG, text, first)
+
+
+def innermost(stacks: str) -> str:
+    """Return where a rank's main thread was, by a dump of its stacks: ``all_gather (distributed_c10d.py, line 7)``."""
+    found = re.search(r'Current thread .*\n\s+File "(?:.*/)?([^"/]+)", line (\d+) in (\S+)', stacks)
+    return f"{found[3]} ({found[1]}, line {found[2]})" if found else ""
 
 
 def _wrong(run: Run, rules: Rules) -> Attempt | None:  # noqa: ARG001 - one shape for all of them

@@ -21,7 +21,7 @@ from pathlib import Path
 from canishard.launch import processes, stretches
 from canishard.launch.channel import Channel, Message
 from canishard.launch.client import Server, ServerLost
-from canishard.launch.judge import RankState, Rules, Run, error_text
+from canishard.launch.judge import RankState, Rules, Run, error_text, innermost
 from canishard.outcome import Case
 
 START_S = 180.0
@@ -264,7 +264,12 @@ class Stage:
         self.until(lambda: all(state.exit_status is not None for state in self.ranks), TEARDOWN_S)
         late = [state for state in self.ranks if state.exit_status is None]
         if late:
-            self.run.notes.append(f"still there {TEARDOWN_S:.0f} s after the release: rank {late[0].rank}")
+            self.dump_stacks()
+        for state in late:
+            where = innermost(state.stacks) or "an unknown place"
+            self.run.notes.append(
+                f"rank {state.rank} had not left {TEARDOWN_S:.0f} s after its release: in {where}"
+            )
 
     def end(self) -> None:
         """Kill what is left of the case, descendants in sessions of their own too, and close all channels."""
