@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +20,10 @@ import pytest
 from canishard import pytest_plugin
 
 torch_needed = pytest.mark.torch
+RELEASE: tuple[str, ...] = ()
+with contextlib.suppress(PackageNotFoundError):  # Where there is none, the tests that use it are left out.
+    RELEASE = ("--release", version("torch").partition("+")[0])
+"""The torch that is installed, named: only then is a case known from one run to the next."""
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
 
 
@@ -79,7 +85,7 @@ def test_collect_only_lists_cases_and_runs_none(tmp_path: Path) -> None:
 
 @torch_needed
 def test_a_record_is_written_reused_and_left_as_it_is(tmp_path: Path) -> None:
-    options = ("--record", "out.json", "--case", "canary.*", "--spawn-sample", "0")
+    options = ("--record", "out.json", "--case", "canary.*", "--spawn-sample", "0", *RELEASE)
 
     first = checks_in(tmp_path, *options)
     written = (tmp_path / "out.json").read_bytes()
@@ -91,6 +97,8 @@ def test_a_record_is_written_reused_and_left_as_it_is(tmp_path: Path) -> None:
     assert "0 cases measured, 2 known already (nothing changed since)" in second.stdout
     assert "2 cases measured, 0 known already" in third.stdout
     assert (tmp_path / "out.json").read_bytes() == written
+    unnamed = checks_in(tmp_path, *options[:-2], "--record", "unnamed.json")
+    assert "2 cases measured, 0 known already" in unnamed.stdout
     cells = json.loads(written)["cells"]
     assert [(cell["id"], cell["world_size"], cell["status"]) for cell in cells] == [
         ("canary.all_reduce", 2, "pass"),
@@ -125,6 +133,7 @@ def test_committed_cells_are_taken_and_never_mixed_with_another_variants(tmp_pat
         "--spawn-sample",
         "0",
         "--reuse-committed",
+        *RELEASE,
         "--state",
     )
     checks_in(tmp_path, *options, "one", "--case", "canary.*")
@@ -261,7 +270,7 @@ def test_a_torch_that_cannot_be_imported_is_one_line_of_infra(tmp_path: Path) ->
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
 def test_a_run_that_was_cut_goes_on_from_there(tmp_path: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-m", "pytest", "--pyargs", "canishard.checks", "--record", "out.json",
-               "--case", "collectives.*", "--world-size", "2", "--spawn-sample", "0"]  # fmt: skip
+               "--case", "collectives.*", "--world-size", "2", "--spawn-sample", "0", *RELEASE]  # fmt: skip
     running = subprocess.Popen(
         command, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

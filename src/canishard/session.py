@@ -182,7 +182,7 @@ class Setup:
 
     def known(self, case: Case) -> tuple[Outcome | None, str]:
         """Return what need not be measured again of a case, and where it is from."""
-        if self.option.fresh:
+        if self.option.fresh or not self.is_repeatable:
             return None, MEASURED
         found, source = self.journal.known(case), JOURNAL
         if found is None and self.option.reuse_committed and self.baseline and self.is_same_torch:
@@ -190,6 +190,14 @@ class Setup:
         if found is None or found.digest != case.digest or found.status is Status.FLAKY:
             return None, MEASURED
         return (found, source) if refusals.load().still_says(found) else (None, MEASURED)
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Tell whether the same run gives the same: a stable release does not change.
+
+        What is installed from source, and the package of a third-party backend, may change without a trace.
+        """
+        return bool(self.option.release) and not self.option.backend_module
 
     @property
     def is_same_torch(self) -> bool:
