@@ -59,11 +59,9 @@ def call(session: nox.Session, *arguments: str | Path, python: str = "python") -
         raise SystemExit(error.return_code or 1) from None
 
 
-def add(
-    session: nox.Session, *requirements: str, group: str = "", release: releases.Release | None = None
-) -> None:
+def add(session: nox.Session, *names: str, group: str = "", release: releases.Release | None = None) -> None:
     """Install into the session's environment, a group of pyproject's and torch too where they are given."""
-    arguments = list(requirements)
+    arguments = list(names)
     if group:
         arguments += nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), group)
     if release:

@@ -21,6 +21,7 @@ SHARED = Path(canishard.__file__).with_name("check.py")
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
+@functools.cache
 def _docstring_lines(tree: ast.AST) -> set[int]:
     """Return the line numbers that docstrings take, of a module, class or function, or after an assignment."""
     lines: set[int] = set()
@@ -46,6 +47,7 @@ def _first_line(node: ast.stmt) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
+@functools.cache
 def _defined(node: ast.stmt) -> set[str]:
     """Return the names that a top-level statement binds."""
     if isinstance(node, _Definition):

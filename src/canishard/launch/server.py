@@ -47,7 +47,7 @@ _WARM = (
     "torch.distributed.tensor",
     "torch.distributed.tensor.parallel",
     "torch.nn.parallel",
-    # What torch imports on first use: to save and load a checkpoint, and to print compile times at exit.
+    # What torch or a check imports on first use: around checkpoints, and a table of compile times at exit.
     "fsspec.core",
     "torch.utils.serialization.config",
     "tabulate",
@@ -59,6 +59,7 @@ _WARM = (
 
 def load(modules: list[str]) -> Message:
     """Import torch and what checks use of it; say whether it is safe to fork from here afterwards."""
+    gc.disable()  # Collections take a tenth of the loading and find next to nothing.
     try:
         torch: Any = importlib.import_module("torch")
     except BaseException as error:  # noqa: BLE001 - whatever stops torch from loading is the answer
@@ -75,9 +76,9 @@ def load(modules: list[str]) -> Message:
     # torch keeps a traceback with a seed; reading the sources for it was the largest part of a rank's start.
     with contextlib.suppress(Exception):
         torch.manual_seed(0)
-    _disown_finalizers()
     gc.collect()
     gc.freeze()
+    gc.enable()
     memory.collapse()
     unsafe = ""
     if sys.platform != "linux":
@@ -92,15 +93,6 @@ def load(modules: list[str]) -> Message:
 def _warm(name: str) -> None:
     with contextlib.suppress(Exception):  # Warming is for speed: a check that needs it shows the fault.
         importlib.import_module(name)
-
-
-def _disown_finalizers() -> None:
-    """Have no rank finalise, as it leaves, what was made here: it is the server's, and not the rank's.
-
-    It could be a directory. The rest is each of torch's operator libraries, which took a third of a short case.
-    """
-    for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]  # noqa: SLF001 - no public list
-        finalizer.atexit = False
 
 
 class Server:
@@ -174,6 +166,10 @@ class Server:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         processes.die_with_parent(server_pid)
+        # What torch made as it loaded is not a rank's to finalise as it leaves. One release has a directory among it;
+        # the rest, its operator libraries, took a third of a short case.
+        for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]  # noqa: SLF001 - no public list
+            finalizer.atexit = False
         self.control.close()
         os.close(self.wakeup)
 
