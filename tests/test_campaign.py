@@ -126,7 +126,7 @@ def test_a_wrong_option_exits_with_2(line: str, capsys: pytest.CaptureFixture[st
 
 def test_pytest_arguments_of_a_row_and_of_others() -> None:
     row, other = Release(version="7.1.0"), Release(version="installed", stable=False)
-    start = ["-m", "pytest", "--pyargs", "canishard.checks"]
+    start = ["-m", "pytest", "--pyargs", "canishard.checks", "-n", "auto"]
     assert campaign.pytest_arguments(row, ["-x"]) == [
         *start, "--release", "7.1.0", "--record", "matrix/results", "-x"
     ]  # fmt: skip
