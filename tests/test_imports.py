@@ -26,7 +26,10 @@ LAYERS = [
     {"compare", "quirks", "support", "launch.launcher"},
     {"launch", "report", "report.excerpt", "report.markdown", "report.table", "report.text", "install", "stamps",
      "guard", "runs", "child"},
-    {"session", "campaign"},
+    {"session_state", "campaign"},
+    {"items"},
+    {"recorder"},
+    {"session"},
     {"repeat"},
     {"pytest_plugin", "cli", "__main__"},
 ]  # fmt: skip

@@ -169,7 +169,16 @@ def test_a_selection_keeps_the_canary_and_the_other_cells(tmp_path: Path) -> Non
 @torch_needed
 def test_under_xdist_the_controller_alone_writes(tmp_path: Path) -> None:
     done = checks_in(
-        tmp_path, "-n", "2", "--record", "out.json", "--case", "*reduce[op=m*]", "--spawn-sample", "0"
+        tmp_path,
+        "-n",
+        "2",
+        "--record",
+        "out.json",
+        "--case",
+        "*reduce[op=m*]",
+        "--spawn-sample",
+        "0",
+        *RELEASE,
     )
 
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,141 @@
+"""What one process of a run under pytest works with: the launcher, where it is, and what is known already."""
+
+from __future__ import annotations
+
+import platform
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from canishard import record, refusals
+from canishard.environment import Environment, Variant, from_description
+from canishard.errors import CanishardError, InfraError
+from canishard.journal import Journal
+from canishard.launch import Launcher, Rules, ServerLost, Where
+from canishard.outcome import Case, Outcome, Status
+from canishard.record import Record
+
+MEASURED, JOURNAL, COMMITTED = "measured", "journal", "committed"
+"""Where an outcome is from: this run, this machine's journal, or the committed record."""
+
+
+class SessionState:
+    """What one process of a run works with; torch is looked at when it is first needed."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.option = config.option
+        self.where = Where(self.option.backend, self.option.device, self.option.backend_module)
+        self.started = now()
+        self._launcher: Launcher | None = None
+        self._entered = False
+        self.environment: Environment | None = None
+        self.variant: Variant
+        self.baseline: Record | None = None
+        self.journal: Journal
+        self.failure = ""
+        """Why nothing can be run, in words."""
+        self.start_method = ""
+        self.fallback = ""
+        self.cases: list[Case] = []
+
+    @property
+    def is_recording(self) -> bool:
+        """Tell whether a record is to be written."""
+        return self.option.record is not None
+
+    def enter(self) -> Launcher:
+        """Start the launcher, look at what is installed, read what is known; once.
+
+        Ends the run with exit code 11 when torch cannot be imported or is not the one asked for.
+        """
+        if self._entered and self._launcher:
+            return self._launcher
+        self._entered = True
+        try:
+            self._enter()
+        except ServerLost as error:
+            self._stop(InfraError(str(error)))
+        except CanishardError as error:
+            self._stop(error)
+        assert self._launcher is not None
+        return self._launcher
+
+    def _stop(self, error: CanishardError) -> NoReturn:
+        self.failure = str(error)
+        pytest.exit(f"canishard: {error}", returncode=error.exit_code)
+
+    def _enter(self) -> None:
+        wordings = refusals.load()
+        rules = Rules(wordings.is_refusal, wordings.is_lost_peer, wordings.is_machine_fault)
+        launcher = Launcher(self.where, rules, start_method=self.option.start_method)
+        self._launcher = launcher.__enter__()
+        self.start_method, self.fallback = launcher.start_method, launcher.fallback
+        channel = self.option.release or "local"
+        self.environment, self.variant = from_description(
+            launcher.describe(), self.where.backend, self.where.device, channel
+        )
+        self.baseline = self.read_baseline()
+        launcher.baseline = {cell.key: cell.status for cell in self.baseline.cells} if self.baseline else {}
+        self.journal = Journal(self.option.state, self.environment, self.variant, launcher.start_method)
+        self.cases = launcher.cases()
+        launcher.choose_sample(self.cases, self.option.spawn_sample)
+
+    @property
+    def record_path(self) -> Path:
+        """Return the file of the record; known once the environment is."""
+        path: Path = self.option.record
+        assert self.environment is not None
+        return path / f"{self.environment.name}.json" if path.suffix != ".json" else path
+
+    def read_baseline(self) -> Record | None:
+        """Return the record that this run is compared with, if there is one."""
+        if not self.is_recording or not self.record_path.exists():
+            return None
+        return record.load(self.record_path)
+
+    def known(self, case: Case) -> tuple[Outcome | None, str]:
+        """Return what need not be measured again of a case, and where it is from."""
+        if self.option.fresh or not self.is_repeatable:
+            return None, MEASURED
+        found, source = self.journal.known(case), JOURNAL
+        if found is None and self.option.reuse_committed and self.baseline and self.is_same_torch:
+            found, source = {cell.key: cell for cell in self.baseline.cells}.get(case.key), COMMITTED
+        if found is None or found.digest != case.digest or found.status is Status.FLAKY:
+            return None, MEASURED
+        return (found, source) if refusals.load().still_says(found) else (None, MEASURED)
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Tell whether the same run gives the same: a stable release does not change.
+
+        What is installed from source, and the package of a third-party backend, may change without a trace.
+        """
+        return bool(self.option.release) and not self.option.backend_module
+
+    @property
+    def is_same_torch(self) -> bool:
+        """Tell whether the record is of this build of torch, whatever else differs in its variant."""
+        assert self.baseline is not None
+        return all(
+            getattr(self.baseline.variant, name) == getattr(self.variant, name)
+            for name in ("torch", "git_version", "cuda", "hip")
+        )
+
+    def leave(self) -> None:
+        """End the launcher and all its processes."""
+        if self._launcher:
+            self._launcher.close()
+            self._launcher = None
+
+
+def now() -> str:
+    """Return the time as records have it: ISO 8601, UTC, whole seconds."""
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def known_texts() -> dict[str, str]:
+    """Return this machine's own words that are replaced before a text is stored."""
+    return {platform.node(): "<host>"} if len(platform.node()) > 3 else {}  # noqa: PLR2004 - else too common
