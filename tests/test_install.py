@@ -104,7 +104,7 @@ def test_an_index_that_is_not_there_does_not_answer() -> None:
         (RELEASE, "pypi", "linux", install.CUDA_BUILD_BYTES),
         (RELEASE, "pypi", "darwin", install.CPU_BUILD_BYTES),
         (RELEASE, URL, "linux", install.CPU_BUILD_BYTES),
-        (RELEASE, "https://example.org/cpu-farm/whl/cu126", "linux", install.CUDA_BUILD_BYTES),
+        (RELEASE, "https://example.org/cpu-builds/whl/cu126", "linux", install.CUDA_BUILD_BYTES),
         (INSTALLED, "pypi", "linux", 0),
     ],
 )
