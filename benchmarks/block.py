@@ -16,7 +16,9 @@ from pathlib import Path
 def main() -> None:
     """Run as many cases as asked; write the seconds of each to a file as JSON."""
     from benchmarks import bodies, harnesses  # noqa: PLC0415 - see above
+    from canishard.launch import processes  # noqa: PLC0415 - see above
 
+    processes.die_with_parent(os.getppid())
     harness_name, body, count, result = sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4])
     directory = Path(os.environ[bodies.DIRECTORY])
     cases = []

@@ -38,6 +38,11 @@ class Block(msgspec.Struct, frozen=True):
         return statistics.median(self.cases_s)
 
     @property
+    def body_s(self) -> float:
+        """Return the median of the body."""
+        return statistics.median(self.bodies_s)
+
+    @property
     def overhead_s(self) -> float:
         """Return the median of what a case takes beside its body."""
         return statistics.median(case - body for case, body in zip(self.cases_s, self.bodies_s, strict=True))
@@ -169,6 +174,24 @@ def goals(measured: Measured) -> str:
     return table(["goal", *map(_spoken, measured.bodies), "met"], rows)
 
 
+def bounds(measured: Measured) -> str:
+    """Return a table of what the goals' ratios would be if forked cases took no longer than their bodies."""
+    faster, total = [], []
+    for body in measured.bodies:
+        forked, tested, shared = (measured.blocks(name, body) for name in (FORK, PER_TEST, CONTINUOUS))
+        faster.append(Figure.of(two.case_s / one.body_s for one, two in zip(forked, tested, strict=True)))
+        total.append(
+            Figure.of(
+                CASES * one.body_s / two.total_of_cases_s for one, two in zip(forked, shared, strict=True)
+            )
+        )
+    rows = [
+        [f"a case, times faster than under {ENTRIES[PER_TEST].title}", *map(str, faster)],
+        [f"{CASES} cases, as a multiple of {ENTRIES[CONTINUOUS].title}", *map(str, total)],
+    ]
+    return table(["bound", *map(_spoken, measured.bodies)], rows)
+
+
 def _met(holds: Iterable[bool]) -> str:
     found = list(holds)
     if all(found):
@@ -199,6 +222,12 @@ rounds, with the least and the greatest in brackets; a case's time is the median
 ## The goals
 
 {goals(measured)}
+
+A new rank runs the body for the first time in its process: torch fills its caches, and a forked rank copies each page of
+memory that it is the first to write to. Shared ranks do so once. With no overhead at all, and no server to start, the
+ratios would be:
+
+{bounds(measured)}
 
 ## A case
 

@@ -69,6 +69,12 @@ def test_the_goals_say_where_they_are_missed() -> None:
     ]  # fmt: skip
 
 
+def test_the_bounds_leave_the_bodies_alone() -> None:
+    lines = report.bounds(report.Measured(run())).splitlines()
+
+    assert [line.split("|")[2].strip() for line in lines[2:]] == ["96 (96 to 96)", "0.56 (0.56 to 0.56)"]
+
+
 def test_the_page() -> None:
     page = report.render(run())
 

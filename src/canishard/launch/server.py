@@ -68,11 +68,10 @@ def load(modules: list[str]) -> Message:
             "failed": f"{type(error).__name__}: {error}",
             "traceback": traceback.format_exc(),
         }
-    for name in (*_WARM, *modules):
-        _warm(name)
-    for name in modules:
-        for inner in pkgutil.iter_modules(getattr(sys.modules.get(name), "__path__", ()), f"{name}."):
-            _warm(inner.name)
+    for name in _WARM:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    _load_checks(modules)
     # torch keeps a traceback with a seed; reading the sources for it was the largest part of a rank's start.
     with contextlib.suppress(Exception):
         torch.manual_seed(0)
@@ -90,9 +89,21 @@ def load(modules: list[str]) -> Message:
     return {"op": "ready", "unsafe": unsafe}
 
 
-def _warm(name: str) -> None:
-    with contextlib.suppress(Exception):  # Warming is for speed: a check that needs it shows the fault.
-        importlib.import_module(name)
+def _load_checks(modules: list[str]) -> None:
+    """Import modules of checks, of a package all that is in it.
+
+    This is for speed alone: where something cannot be imported, the rank that needs it shows the fault.
+    """
+    check: Any = importlib.import_module("canishard.check")
+    names = list(modules)
+    for name in names:
+        declared = len(check.CHECKS)
+        try:
+            module = importlib.import_module(name)
+        except Exception:  # noqa: BLE001 - see above
+            del check.CHECKS[declared:]  # Else a rank that tries again would declare them twice.
+            continue
+        names += [inner.name for inner in pkgutil.iter_modules(getattr(module, "__path__", ()), f"{name}.")]
 
 
 class Server:
