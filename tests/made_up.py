@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from canishard import record as record_files
 from canishard.environment import Environment, Variant
 from canishard.outcome import Attempt, Case, Outcome, RankEvidence, Status
 from canishard.quirks import Quirk
 from canishard.record import CANARY, Record, Suite
 
 DIGEST = "0123456789abcdef"
+A, B = "fsdp2.gradients[reduce=default]", "pp.gpipe"
 
 
 def outcome(case_id: str, world_size: int = 2, status: Status | str = Status.PASS, **more: Any) -> Outcome:
@@ -97,3 +100,22 @@ def quirk(**more: Any) -> Quirk:
         "shows": [Status.WRONG],
     }
     return Quirk(**{**fields, **more})
+
+
+def written(path: Path) -> tuple[bytes, bytes]:
+    return path.read_bytes(), record_files.evidence_path(path).read_bytes()
+
+
+def saved(tmp_path: Path, value: Record) -> Path:
+    path = tmp_path / f"{value.name}.json"
+    record_files.save(value, path)
+    return path
+
+
+def full() -> Record:
+    return record(
+        *canaries(),
+        outcome(A, 2, "wrong", deviation="summed", message="got 2", measurements={"ratio": 2.0}),
+        outcome(A, 4, names=["torch.distributed._old"], notes=["a note"]),
+        failed(B),
+    )

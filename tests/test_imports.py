@@ -19,18 +19,21 @@ BESIDE_TORCH = {
 }
 
 LAYERS = [
-    {"errors", "outcome", "ids", "check", "checks", "launch.channel", "launch.memory", "launch.processes"},
-    {"data", "digest", "normalise", "environment", "releases", "refusals", "launch.rank", "launch.inventory",
-     "launch.server", "launch.judge", "launch.client"},
+    {"errors", "outcome", "ids", "check", "checks", "launch.channel", "launch.memory", "launch.processes", "sources"},
+    {"data", "digest", "normalise", "environment", "releases", "refusals", "catalogue", "launch.rank",
+     "launch.inventory", "launch.server", "launch.judge", "launch.client"},
     {"record", "journal", "launch.watch", "launch.stretches"},
-    {"compare", "quirks", "support", "launch.launcher"},
-    {"launch", "report", "report.excerpt", "report.markdown", "report.table", "report.text", "install", "stamps",
-     "guard", "runs", "child"},
+    {"compare", "quirks", "support", "claims", "merge", "launch.launcher"},
+    {"dataset", "launch.own"},
+    {"published"},
+    {"needs"},
+    {"launch", "report", "install", "stamps", "guard", "runs", "child", "marker"},
     {"session_state", "campaign"},
     {"items"},
     {"recorder"},
     {"session"},
-    {"repeat"},
+    {"repeat", "doctor"},
+    {"commands"},
     {"pytest_plugin", "cli", "__main__"},
 ]  # fmt: skip
 
@@ -59,7 +62,7 @@ def imported(path: Path) -> set[str]:
 
 
 def layer(name: str) -> int:
-    name = "checks" if name.startswith("checks.") else name
+    name = next((one for one in ("checks", "report") if name.startswith(f"{one}.")), name)
     return next((number for number, layer in enumerate(LAYERS) if name in layer), -1)
 
 

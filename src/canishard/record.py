@@ -1,6 +1,6 @@
-"""The record of one environment: its two files, when it is valid, and how a new measurement replaces it.
+"""The record of one environment: its two files, read strictly and written byte for byte the same.
 
-May import ``data``, ``environment``, ``ids``, ``normalise``, ``outcome`` and ``errors``.
+May import ``data``, ``environment``, ``ids``, ``outcome`` and ``errors``.
 
 ``<environment>.json`` holds what is compared, ``<environment>.evidence.json`` the rest of what is not a plain
 pass. In memory a ``Record`` has both. Cells are written one a line: a changed cell is one changed line.
@@ -11,16 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import msgspec
 
-from canishard import data, ids, normalise
+from canishard import data, ids
 from canishard.environment import Environment, Variant
-from canishard.errors import ConfigurationError, InfraError, RecordError
-from canishard.outcome import Attempt, Case, Outcome, RankEvidence, Status
+from canishard.errors import RecordError
+from canishard.outcome import Attempt, Outcome, RankEvidence, Status
 
 SCHEMA = 1
 """The number of the files' format; a reader refuses every other."""
@@ -171,11 +171,11 @@ def decode(main: bytes, evidence: bytes, name: str = "record") -> Record:
     rest = _decode(evidence, EvidenceFile, rest_name)
     _check_cells(file, name)
     if rest.environment != file.environment.name:
-        _fail(rest_name, "environment", f"is {rest.environment}, the record's is {file.environment.name}")
+        fail(rest_name, "environment", f"is {rest.environment}, the record's is {file.environment.name}")
     by_key = {(item.id, item.world_size): item for item in rest.cells}
     stray = sorted(by_key.keys() - {(item.id, item.world_size) for item in file.cells})
     if stray:
-        _fail(rest_name, "cells", f"{stray[0][0]} at world size {stray[0][1]} is not in the record")
+        fail(rest_name, "cells", f"{stray[0][0]} at world size {stray[0][1]} is not in the record")
     return Record(
         environment=file.environment,
         variant=file.variant,
@@ -202,7 +202,7 @@ def load_all(folder: Path) -> list[Record]:
     records = [load(path) for path in paths]
     for path, record in zip(paths, records, strict=True):
         if path.stem != record.name:
-            _fail(path.name, "environment", f"is that of {record.name}.json; the file has the wrong name")
+            fail(path.name, "environment", f"is that of {record.name}.json; the file has the wrong name")
     return records
 
 
@@ -253,7 +253,8 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True)
 
 
-def _fail(name: str, where: str, what: str) -> None:
+def fail(name: str, where: str, what: str) -> NoReturn:
+    """Raise RecordError in one line: the record's name, the path to the fault, and what it is."""
     msg = f"{name}: {where}: {what}"
     raise RecordError(msg)
 
@@ -281,13 +282,13 @@ def _check_cells(file: RecordFile, name: str) -> None:
     keys = [(item.id, item.world_size) for item in file.cells]
     for index, (item, key) in enumerate(zip(file.cells, keys, strict=True)):
         if item.status in NEVER_STORED:
-            _fail(name, f"cells[{index}].status", f"{item.status.value} is never stored")
+            fail(name, f"cells[{index}].status", f"{item.status.value} is never stored")
         if index and keys[index - 1] >= key:
             what = "is there twice" if keys[index - 1] == key else "is not in order of id and world size"
-            _fail(name, f"cells[{index}]", f"{key[0]} at world size {key[1]} {what}")
+            fail(name, f"cells[{index}]", f"{key[0]} at world size {key[1]} {what}")
     counted = Counter(item.status for item in file.cells)
     if file.counts != dict(counted):
-        _fail(name, "counts", "do not agree with the cells")
+        fail(name, "counts", "do not agree with the cells")
 
 
 # ---- evidence: equal texts once ------------------------------------------------------------------
@@ -335,7 +336,7 @@ def _with_texts(attempt: Attempt, change: Callable[[str], str]) -> Attempt:
 def _outcome(stored: Cell, evidence: EvidenceCell | None, texts: _Texts, name: str) -> Outcome:
     def text(key: str) -> str:
         if key and key not in texts:
-            _fail(
+            fail(
                 name,
                 "texts",
                 f"{key}, which {stored.id} at world size {stored.world_size} refers to, is missing",
@@ -355,149 +356,6 @@ def _outcome(stored: Cell, evidence: EvidenceCell | None, texts: _Texts, name: s
         measurements=evidence.measurements,
         attempts=[_with_texts(attempt, text) for attempt in evidence.attempts],
     )
-
-
-# ---- validity, and one measurement after another -------------------------------------------------
-
-
-def validate(measured: Record, selected: Sequence[Case]) -> None:
-    """Raise unless a measurement can be stored: each selected case once, no other, and the canary passed.
-
-    Cases that are ``infra`` count as present: ``merge`` leaves them out and says so.
-    """
-    number = Counter(outcome.key for outcome in measured.cells)
-    wanted = {case.key for case in selected}
-    for key in sorted(wanted | number.keys()):
-        where = f"{key[0]} at world size {key[1]}"
-        if key not in number:
-            _fail(measured.name, where, "was selected and has no outcome")
-        if key not in wanted:
-            _fail(measured.name, where, "has an outcome and was not selected")
-        if number[key] > 1:
-            _fail(measured.name, where, f"has {number[key]} outcomes")
-    canaries = [outcome for outcome in measured.cells if outcome.id == CANARY]
-    if not canaries:
-        _fail(measured.name, CANARY, "was not measured; without it a record proves nothing")
-    for outcome in canaries:
-        if outcome.status is not Status.PASS:
-            msg = (
-                f"{measured.name}: {CANARY} at world size {outcome.world_size} is {outcome.status.value}, "
-                f"so nothing was stored: {outcome.message or 'no message'}"
-            )
-            raise InfraError(msg)
-
-
-class Merged(msgspec.Struct, kw_only=True, frozen=True):
-    """What a new measurement makes of a stored record."""
-
-    record: Record
-    changed: bool
-    """False where cells and variant equal the stored ones; then ``record`` is the stored one."""
-    kept: list[tuple[str, int]]
-    """Cases that were ``infra`` this time and keep the value they had."""
-    absent: list[tuple[str, int]]
-    """Cases that were ``infra`` this time and had no value to keep."""
-
-
-def merge(
-    stored: Record | None,
-    measured: Record,
-    *,
-    selected_only: bool,
-    known: Mapping[str, str] | None = None,
-) -> Merged:
-    """Return the record that follows from the stored one and a new measurement, normalised.
-
-    A selected run replaces its own cells only; a whole run drops the cells that the suite no longer has.
-    An ``infra`` cell never enters: what was measured before stays, unless it was on another build.
-    ``known`` maps texts of this machine to what stands for them, as ``normalise.text`` takes it.
-
-    Raises ConfigurationError when a selected run was made on another build, or the two records are of
-    different environments.
-    """
-    former = _former(stored, measured, selected_only=selected_only)
-    cells = {outcome.key: normalise.outcome(outcome, known) for outcome in measured.cells}
-    faulty = sorted(key for key, outcome in cells.items() if outcome.status in NEVER_STORED)
-    for key in faulty:
-        del cells[key]
-    kept = [key for key in faulty if key in former]
-    others = former.keys() - cells.keys() if selected_only else kept
-    cells.update({key: former[key] for key in others})
-    record = msgspec.structs.replace(measured, cells=list(cells.values()))
-    same = stored is not None and stored.variant == record.variant and _compared(stored) == _compared(record)
-    if stored is not None and selected_only and not same:
-        record = msgspec.structs.replace(
-            record,
-            started=min(stored.started, record.started),
-            start_method=_joined(stored.start_method, record.start_method),
-        )
-    return Merged(
-        record=stored if same and stored is not None else record,
-        changed=not same,
-        kept=kept,
-        absent=[key for key in faulty if key not in former],
-    )
-
-
-def _former(
-    stored: Record | None, measured: Record, *, selected_only: bool
-) -> dict[tuple[str, int], Outcome]:
-    """Return the stored outcomes that may stand beside the new ones: those of the same build."""
-    if stored is None:
-        return {}
-    if stored.environment != measured.environment:
-        msg = f"{measured.name}: cannot be merged into {stored.name}, the record of another environment"
-        raise ConfigurationError(msg)
-    if stored.variant == measured.variant:
-        return {outcome.key: outcome for outcome in stored.cells}
-    if selected_only:
-        old, new = msgspec.structs.asdict(stored.variant), msgspec.structs.asdict(measured.variant)
-        differing = [
-            f"{name} {_shown(old[name])} there, {_shown(new[name])} here"
-            for name in old
-            if old[name] != new[name]
-        ]
-        msg = (
-            f"{measured.name}: the stored record is of another build ({'; '.join(differing)}), "
-            "so a selection cannot replace some of its cells; measure it as a whole"
-        )
-        raise ConfigurationError(msg)
-    return {}
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {value[name]}" for name in sorted(value)) or "none"
-    return str(value or "none")
-
-
-def _compared(record: Record) -> list[Cell]:
-    """Return what makes two measurements of one build the same: all of a cell but the wording of its message.
-
-    A number in a message may differ in its last digit from machine to machine; status and deviation may not.
-    """
-    return [msgspec.structs.replace(cell(outcome), message="") for outcome in record.cells]
-
-
-def _joined(one: str, other: str) -> str:
-    return one if one == other else "+".join(sorted({*one.split("+"), *other.split("+")}))
-
-
-def store(
-    path: Path,
-    measured: Record,
-    selected: Sequence[Case],
-    *,
-    selected_only: bool,
-    known: Mapping[str, str] | None = None,
-) -> Merged:
-    """Validate a measurement, merge it into the record at ``path``, and write both files where it changed."""
-    validate(measured, selected)
-    stored = load(path) if path.exists() else None
-    merged = merge(stored, measured, selected_only=selected_only, known=known)
-    if merged.changed:
-        save(merged.record, path)
-    return merged
 
 
 # ---- the published schemas -----------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from canishard import __version__, record
+from canishard import __version__, merge
 from canishard.compare import CellChange, Change, changes
 from canishard.errors import CanishardError, ChangedError, ConfigurationError, InfraError
 from canishard.items import BAD, CaseItem
@@ -184,7 +184,7 @@ class Recorder:
         if COMMITTED in self.sources.values() and not self.is_of_one_build():
             return 0
         cases = [case for case in state.cases if case.key in self.selected]
-        merged = record.store(
+        merged = merge.store(
             state.record_path,
             measured,
             cases,
@@ -220,7 +220,7 @@ class Recorder:
         )
         return False
 
-    def say(self, merged: record.Merged) -> None:
+    def say(self, merged: merge.Merged) -> None:
         """Put into words what was measured, what was not, what changed and where the record is."""
         nothing = " (nothing changed since)" if not self.measured else ""
         self.lines.append(f"canishard: {self.measured} cases measured, {self.reused} known already{nothing}")
