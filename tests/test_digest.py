@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from canishard import digest as module
+from canishard import sources
 from canishard.digest import digest
 
 SOURCE = '''"""Checks."""
@@ -37,7 +38,7 @@ def second(context):
 
 
 def digests(tmp_path: Path, source: str) -> tuple[str, str]:
-    module._parsed.cache_clear()
+    sources.read.cache_clear()
     path = tmp_path / "family.py"
     path.write_text(source)
     return digest(path, "first"), digest(path, "second")
@@ -86,3 +87,18 @@ def test_a_digest_is_sixteen_hex_digits(tmp_path: Path) -> None:
     found = digests(tmp_path, SOURCE)[0]
 
     assert (len(found), int(found, 16) >= 0) == (16, True)
+
+
+def test_the_same_source_has_the_same_digest_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another digest has every check measured again, on every release."""
+    shared = tmp_path / "check.py"
+    shared.write_text("TOLERANCE = 1")
+    monkeypatch.setattr(module, "SHARED", shared)
+    module._shared_code.cache_clear()
+
+    found = digests(tmp_path, SOURCE)
+    module._shared_code.cache_clear()
+
+    assert found == ("59dd0bc164a14c8f", "bedb2c96a8a5c050")
