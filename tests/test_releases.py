@@ -9,7 +9,7 @@ import pytest
 
 from canishard import releases
 from canishard.errors import ConfigurationError
-from canishard.releases import Release, load, newest_patches, select
+from canishard.releases import Release, load, newest_patches, select, supported
 
 ROW = '[[release]]\nversion = "{version}"\npython = "3.11"\n{more}\n'
 
@@ -39,6 +39,7 @@ def test_the_committed_file_is_right() -> None:
     assert len(committed) >= 18
     assert len(newest_patches(committed)) >= 12
     assert releases.ci_release(committed) in committed
+    assert all(release.released for release in committed)
 
 
 def test_a_row_becomes_a_release(tmp_path: Path) -> None:
@@ -90,10 +91,18 @@ def test_wrong_pins_of_every_release_are_named(tmp_path: Path, pins: str, fault:
             'release[1].pins[1]: expected a requirement other than torch, such as "setuptools", got "a b"',
         ),
         ('python = "3.11"\npins = "numpy"', "release[1].pins: expected `array`, got `str`"),
+        ('python = "3.11"\nreleased = 2025-08-06', "release[1].released: expected `str`, got `date`"),
+        *(
+            (
+                f'python = "3.11"\nreleased = "{text}"',
+                f'release[1].released: expected a day such as "2025-08-06", got "{text}"',
+            )
+            for text in ("2025-02-29", "20250806", "2025-W32-3", "August")
+        ),
         ('python = "3.11"\nci = 1', "release[1].ci: expected `bool`, got `int`"),
         (
             'python = "3.11"\npin = []',
-            "release[1].pin: unknown key; did you mean pins? allowed: ci, pins, python, version",
+            "release[1].pin: unknown key; did you mean pins? allowed: ci, pins, python, released, version",
         ),
         ("", "release[1].python: missing"),
     ],
@@ -202,3 +211,38 @@ def test_a_wheel_says_its_version_and_python(rows: list[Release], tmp_path: Path
     assert select(rows, [str(wheel)]) == [
         Release(version="7.11.0a0+git1234", python="3.12", wheel=wheel, stable=False)
     ]
+
+
+# ---- what is supported ---------------------------------------------------------------------------
+
+
+def released(**days: str) -> list[Release]:
+    return [Release(version=name.replace("_", ".").strip("v"), released=day) for name, day in days.items()]
+
+
+def test_supported_are_the_rows_of_two_years_before_the_latest() -> None:
+    rows = released(
+        v7_1_0="2030-03-14",
+        v7_1_1="2030-03-15",
+        v7_2_0="2030-06-01",
+        v7_3_0="2032-03-15",
+        v7_2_1="2031-01-01",
+    )
+    assert versions_of(supported(rows)) == ["7.1.1", "7.2.0", "7.3.0", "7.2.1"]
+
+
+def test_two_years_before_a_leap_day() -> None:
+    rows = released(v7_1_0="2030-02-28", v7_2_0="2030-03-01", v7_3_0="2032-02-29")
+    assert versions_of(supported(rows)) == ["7.2.0", "7.3.0"]
+
+
+def test_a_row_without_a_day_is_not_counted() -> None:
+    assert versions_of(supported(released(v7_1_0="", v7_2_0="2031-01-01"))) == ["7.2.0"]
+    assert supported(released(v7_1_0="")) == supported([]) == []
+
+
+def test_supported_of_the_committed_file() -> None:
+    committed = load()
+    found = supported(committed)
+    assert found[-1] == committed[-1]
+    assert versions_of(found) == versions_of(committed)[len(committed) - len(found) :]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import pairwise
 from pathlib import Path
 
@@ -25,6 +26,9 @@ INSTALLED = "installed"
 OLDEST_PYTHON = Version("3.10")
 """What canishard itself needs."""
 
+SUPPORTED_YEARS = 2
+"""For how long a release counts as supported: the window that SPEC 0 gives for dependencies."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Release:
@@ -39,6 +43,8 @@ class Release:
     """The file to install, where it is not the version from an index."""
     stable: bool = True
     """Whether it is a row of the file: only then can its record be a baseline."""
+    released: str = ""
+    """The day of its first upload, ``2025-08-06``; empty where it is not known."""
 
     @property
     def minor(self) -> tuple[int, ...]:
@@ -53,6 +59,7 @@ class _Row(msgspec.Struct, kw_only=True, frozen=True):
     python: str
     pins: list[str] = []
     ci: bool = False
+    released: str = ""
 
 
 def load(path: Path | None = None) -> list[Release]:
@@ -72,7 +79,13 @@ def load(path: Path | None = None) -> list[Release]:
         faults += _row_faults(row, place)
     raise_faults(path, faults)
     releases = [
-        Release(version=row.version, python=row.python, pins=(*common, *row.pins), ci=row.ci)
+        Release(
+            version=row.version,
+            python=row.python,
+            pins=(*common, *row.pins),
+            ci=row.ci,
+            released=row.released,
+        )
         for row in rows.values()
     ]
     raise_faults(path, _order_faults(releases))
@@ -88,6 +101,8 @@ def _row_faults(row: _Row, place: str) -> list[str]:
         faults.append(
             f'{place}.python: expected a version such as "3.11", {OLDEST_PYTHON} or later, got "{row.python}"'
         )
+    if row.released and not _is_day(row.released):
+        faults.append(f'{place}.released: expected a day such as "2025-08-06", got "{row.released}"')
     return faults + _pin_faults(row.pins, f"{place}.pins")
 
 
@@ -111,6 +126,14 @@ def _is_final(text: str, *, numbers: int | None = None) -> bool:
     """Tell whether a text is digits and dots only, with so many numbers where that is said."""
     parts = text.split(".")
     return all(part.isascii() and part.isdigit() for part in parts) and numbers in {None, len(parts)}
+
+
+def _is_day(text: str) -> bool:
+    """Tell whether a text is a day as ISO 8601 writes it with hyphens; Python 3.11 reads other forms too."""
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 def _is_pin(text: str) -> bool:
@@ -144,6 +167,28 @@ def ci_release(releases: Sequence[Release]) -> Release:
 def newest_patches(releases: Sequence[Release]) -> list[Release]:
     """Keep the newest patch of each minor release."""
     return list({release.minor: release for release in releases}.values())
+
+
+def supported(rows: Sequence[Release]) -> list[Release]:
+    """Return the rows released within two years before the latest of them, that day two years ago included.
+
+    No clock: the answer changes with the file only. A row without a day is not among them.
+    """
+    latest = max((row.released for row in rows), default="")
+    if not latest:
+        return []
+    first = f"{int(latest[:4]) - SUPPORTED_YEARS:04}{latest[4:]}"  # A text: there need not be a 29 February.
+    return [row for row in rows if row.released >= first]
+
+
+def tags(releases: Sequence[Release], release: Release) -> list[str]:
+    """Return the words that select a release's session: ``nox -t newest-patches``."""
+    found = {
+        "ci-checks": release.ci,
+        "newest-patches": release in newest_patches(releases),
+        "all-patches": release.stable,
+    }
+    return [tag for tag, holds in found.items() if holds]
 
 
 def select(
