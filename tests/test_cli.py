@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from made_up import outcome, record
 
+from canishard import dataset
 from canishard.cli import main
 
 
@@ -36,7 +38,10 @@ def test_run_without_a_record_is_a_plain_test_run(tmp_path: Path) -> None:
     assert "1 pass" in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["report", "--nonsense"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["nonsense"], ["report", "--nonsense"], ["explain", "a.x"], ["table", "--format", "pdf"]],
+)
 def test_a_bad_command_line_is_told_and_exits_with_2(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -45,3 +50,44 @@ def test_a_bad_command_line_is_told_and_exits_with_2(
 
     assert raised.value.code == 2
     assert "canishard" in capsys.readouterr().err
+
+
+def data_set(folder: Path) -> Path:
+    """Return the file of a data set whose table is larger than a pipe holds, with text that is not ASCII."""
+    message = f"RuntimeError: caf\u00e9 {'x' * 270}"
+    cells = [
+        outcome(f"a.x[n={number}]", status="error", message=f"{message}{number}") for number in range(900)
+    ]
+    path = folder / "canishard.json"
+    path.write_bytes(dataset.encode(dataset.build([record(*cells)], [], [], {})))
+    return path
+
+
+def test_a_reader_that_has_enough_gets_no_traceback(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    arguments = ["table", "--data", str(data_set(tmp_path))]
+    # Unbuffered, Python takes a write that was cut short for a whole one, and there is nothing to be told.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "canishard", *arguments],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as running:
+        os.close(write)
+        os.read(read, 100)
+        os.close(read)
+        _, said = running.communicate(timeout=60)
+    assert (running.returncode, said) == (141, "")
+
+
+@pytest.mark.parametrize("arguments", [["table"], ["explain", "a.x[n=1]", "--torch", "2.8"]])
+def test_a_terminal_that_writes_ascii_only_gets_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    done = canishard(tmp_path, *arguments, "--data", str(data_set(tmp_path)))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "caf\\xe9" in done.stdout
+    assert done.stdout.isascii()

@@ -25,7 +25,7 @@ from made_up import (
 
 from canishard import merge as merging
 from canishard import record as record_files
-from canishard.errors import ConfigurationError, InfraError, RecordError
+from canishard.errors import ConfigurationError, InfraError, NothingSelectedError, RecordError
 from canishard.outcome import Status
 from canishard.record import CANARY, Suite
 
@@ -215,3 +215,42 @@ def test_store_does_not_touch_a_record_where_the_measurement_is_invalid(tmp_path
     with pytest.raises(RecordError):
         merging.store(path, record(*canaries()), cases_of(full()), selected_only=False)
     assert written(path) == before
+
+
+# ---- what others measured ------------------------------------------------------------------------
+
+
+def test_records_of_others_are_adopted(tmp_path: Path) -> None:
+    jobs, results = tmp_path / "jobs", tmp_path / "results"
+    changed = record(*canaries(), outcome(A, 2, "error"), channel="2.9.1", **LATER)
+    for name, value in (("a", full()), ("b", changed)):
+        record_files.save(value, jobs / name / f"{value.name}.json")
+    record_files.save(full(), results / f"{full().name}.json")
+    before = written(results / f"{full().name}.json")
+
+    [(old, same), (none, new)] = merging.adopt(jobs, results)
+
+    assert (old, same.changed, none, new.changed) == (full(), False, None, True)
+    assert written(results / f"{full().name}.json") == before
+    assert record_files.load(results / f"{changed.name}.json") == changed
+
+
+@pytest.mark.parametrize("fault", ["canary", "name", "channel", "none"])
+def test_what_cannot_be_adopted_changes_nothing(tmp_path: Path, fault: str) -> None:
+    jobs, results = tmp_path / "jobs", tmp_path / "results"
+    jobs.mkdir()
+    value = {
+        "canary": record(outcome(CANARY, 2, "error")),
+        "name": full(),
+        "channel": record(*canaries(), channel="nightly"),
+    }.get(fault)
+    if value:
+        name = "torch-other" if fault == "name" else value.name
+        record_files.save(value, jobs / f"{name}.json")
+        record_files.save(
+            record(*canaries(), channel="2.1.0"), jobs / "first" / f"{record(channel='2.1.0').name}.json"
+        )
+
+    with pytest.raises((RecordError, InfraError, NothingSelectedError)):
+        merging.adopt(jobs, results)
+    assert not results.exists()

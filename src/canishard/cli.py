@@ -1,4 +1,4 @@
-"""The command line: ``canishard run`` and ``canishard report``; each is a thin way into modules of their own.
+"""The command line: ``canishard run`` and ``report`` here, the others in ``commands``; all thin ways into modules.
 
 What is the user's to mend becomes one line on stderr and the exit code of its class.
 """
@@ -6,6 +6,7 @@ What is the user's to mend becomes one line on stderr and the exit code of its c
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import tempfile
@@ -13,39 +14,62 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from canishard import __version__
+from canishard import __version__, commands
 from canishard.errors import CanishardError, ConfigurationError
 
 PROGRAM = "canishard"
 
+HANDED_ON = frozenset({"run", "doctor"})
+"""The commands that hand on to pytest what they do not know."""
+
+
+PIPE_CLOSED = 141
+"""What a shell makes of a program that the closed pipe's signal ended."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return the exit code."""
+    options, rest = _parse(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # Not every terminal can write what torch says.
+    try:
+        code: int = options.handler(options, rest)
+        sys.stdout.flush()
+    except CanishardError as error:
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader has what it wanted. Python flushes once more at its end, which must not fail either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    return code
+
+
+def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(prog=PROGRAM, description="Measured compatibility of torch.distributed.")
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True)
-    runs = commands.add_parser(
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    runs = subparsers.add_parser(
         "run",
         help="run the checks on the torch that is installed here",
         description="Run the checks on the torch that is installed here.",
-        epilog="Every other option is handed to pytest: -k, --case, --world-size, --record, -x, -n, --help ...",
+        epilog="Every other option is handed to pytest: -k, --case, --world-size, --checks, --record, -x, -n ...",
         allow_abbrev=False,
     )
+    runs.set_defaults(handler=run)
     runs.add_argument("--backend", default="gloo", help="as init_process_group takes it (default: gloo)")
     runs.add_argument("--device", default="cpu", help="device type of the tensors (default: cpu)")
     runs.add_argument(
         "--json", metavar="FILE", help="write the record here; - is stdout, which then holds nothing else"
     )
-    reports = commands.add_parser("report", help="write reports/ from matrix/results/ and matrix/*.toml")
+    commands.add(subparsers)
+    reports = subparsers.add_parser("report", help="write reports/ from matrix/results/ and matrix/*.toml")
+    reports.set_defaults(handler=report)
     reports.add_argument("--check", action="store_true", help="write nothing; fail where reports/ is stale")
     options, rest = parser.parse_known_args(arguments)
-    if rest and options.command != "run":
+    if rest and options.command not in HANDED_ON:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    try:
-        return run(options, rest) if options.command == "run" else report(check=options.check)
-    except CanishardError as error:
-        print(f"{PROGRAM}: {error}", file=sys.stderr)
-        return error.exit_code
+    return options, rest
 
 
 def run(options: argparse.Namespace, rest: Sequence[str]) -> int:
@@ -66,17 +90,16 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> int:
     return code
 
 
-def report(*, check: bool) -> int:
+def report(options: argparse.Namespace, _rest: Sequence[str]) -> int:
     """Write the generated files, or only compare them."""
-    from canishard import data, releases  # noqa: PLC0415 - `run` needs none of it
+    from canishard import data  # noqa: PLC0415 - `run` needs none of it
     from canishard import report as files  # noqa: PLC0415 - `run` needs none of it
 
     root = data.matrix_dir().parent
-    known = [release.version for release in releases.load()]
-    if check:
-        files.check(root, known)
+    if options.check:
+        files.check(root)
         return 0
-    for path in files.write(root, known):
+    for path in files.write(root):
         print(f"written: {path}")
     return 0
 

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from canishard import normalise
-from canishard.errors import ConfigurationError, InfraError
+from canishard.errors import ConfigurationError, InfraError, NothingSelectedError
 from canishard.outcome import Case, Outcome, Status
-from canishard.record import CANARY, NEVER_STORED, Cell, Record, cell, fail, load, save
+from canishard.record import CANARY, EVIDENCE_SUFFIX, NEVER_STORED, Cell, Record, cell, fail, load, save
 
 
 def validate(measured: Record, selected: Sequence[Case]) -> None:
@@ -33,6 +33,11 @@ def validate(measured: Record, selected: Sequence[Case]) -> None:
             fail(measured.name, where, "has an outcome and was not selected")
         if number[key] > 1:
             fail(measured.name, where, f"has {number[key]} outcomes")
+    check_canary(measured)
+
+
+def check_canary(measured: Record) -> None:
+    """Raise unless the canary was measured and passed: without it a record proves nothing."""
     canaries = [outcome for outcome in measured.cells if outcome.id == CANARY]
     if not canaries:
         fail(measured.name, CANARY, "was not measured; without it a record proves nothing")
@@ -156,3 +161,31 @@ def store(
     if merged.changed:
         save(merged.record, path)
     return merged
+
+
+def adopt(folder: Path, results: Path) -> list[tuple[Record | None, Merged]]:
+    """Merge whole records that others measured, wherever below ``folder``, into those of ``results``.
+
+    Returns what was there of each, and what became of it. All are read and checked before anything is written.
+
+    Raises RecordError or InfraError for a record that cannot be stored, NothingSelectedError where there is none.
+    """
+    paths = sorted(path for path in folder.rglob("torch-*.json") if not path.name.endswith(EVIDENCE_SUFFIX))
+    if not paths:
+        msg = f"{folder}: no record below it (torch-*.json)"
+        raise NothingSelectedError(msg)
+    adopted = []
+    for path in paths:
+        measured = load(path)
+        check_canary(measured)
+        if path.stem != measured.name or not measured.environment.is_stable:
+            fail(
+                path.name, "environment", f"is {measured.name}; expected a stable release under its own name"
+            )
+        there = results / path.name
+        stored = load(there) if there.exists() else None
+        adopted.append((stored, merge(stored, measured, selected_only=False)))
+    for _, merged in adopted:
+        if merged.changed:
+            save(merged.record, results / f"{merged.record.name}.json")
+    return adopted
