@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from pathlib import Path
 
 import pytest
@@ -325,41 +326,62 @@ def test_a_readme_without_its_markers(readme: str) -> None:
 def checkout(tmp_path: Path) -> Path:
     for found in records():
         record_files.save(found, tmp_path / "matrix" / "results" / f"{found.name}.json")
-    (tmp_path / "matrix" / "quirks.toml").write_bytes((data.matrix_dir() / "quirks.toml").read_bytes())
+    for name in ("quirks", "claims", "releases"):
+        content = (data.matrix_dir() / f"{name}.toml").read_bytes()
+        (tmp_path / "matrix" / f"{name}.toml").write_bytes(content)
     return tmp_path
 
 
 def test_write_then_check(checkout: Path) -> None:
     (checkout / "README.md").write_text(f"# Title\n{BEGIN}\n{END}\n", encoding="utf-8")
-    written = [
+    written = {path.as_posix() for path in report.write(checkout)}
+    assert written >= {
         "README.md",
         "matrix/evidence.schema.json",
         "matrix/record.schema.json",
         "reports/COMPATIBILITY.md",
-    ]
-    assert sorted(path.as_posix() for path in report.write(checkout, RELEASES)) == written
-    assert report.write(checkout, RELEASES) == []
-    report.check(checkout, RELEASES)
+        "reports/canishard.csv",
+        "reports/canishard.json",
+        "reports/canishard.schema.json",
+        "reports/site/index.html",
+    }
+    assert report.write(checkout) == []
+    report.check(checkout)
     assert "| `fsdp2.gradients+force_sum`" in (checkout / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_checkout_without_a_readme(checkout: Path) -> None:
-    assert Path("README.md") not in report.write(checkout, RELEASES)
-    report.check(checkout, RELEASES)
+    assert Path("README.md") not in report.write(checkout)
+    report.check(checkout)
 
 
 def test_stale_files_are_named(checkout: Path) -> None:
-    report.write(checkout, RELEASES)
+    report.write(checkout)
     (checkout / "reports" / "COMPATIBILITY.md").write_text("edited", encoding="utf-8")
     (checkout / "matrix" / "record.schema.json").unlink()
+    (checkout / "reports" / "site" / "left.html").write_text("of a row that is gone", encoding="utf-8")
     with pytest.raises(StaleReportError) as raised:
-        report.check(checkout, RELEASES)
+        report.check(checkout)
     assert str(raised.value) == (
-        "not what matrix/ gives: reports/COMPATIBILITY.md, matrix/record.schema.json; "
+        "not what matrix/ gives: reports/COMPATIBILITY.md, matrix/record.schema.json, reports/site/left.html; "
         "run `nox -s report` and commit the result"
     )
+    report.write(checkout)
+    report.check(checkout)
+    assert not (checkout / "reports" / "site" / "left.html").exists()
 
 
 def test_no_path_of_this_machine_is_in_what_is_generated(checkout: Path) -> None:
-    for content in report.outputs(checkout, RELEASES).values():
+    for content in report.outputs(checkout).values():
         assert str(checkout).encode() not in content
+
+
+def test_without_the_template_engine_it_says_what_to_install(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("canishard.report.site")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(report, "site", raising=False)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'canishard\[report\]'"):
+        report.outputs(checkout)
