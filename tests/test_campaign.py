@@ -266,9 +266,9 @@ def test_kept_environments_use_the_installers_own_cache(nox: FakeNox) -> None:
 
 def test_a_pre_release_gets_a_session_of_its_own(nox: FakeNox) -> None:
     assert main(["--torch", "7.4.0rc1"], nox.root, nox) == 0
-    said = nox.environs[0][campaign.TORCH_VARIABLE]
+    said = nox.environs[0][install.TORCH_VARIABLE]
     assert nox.ran == [said] == ["7.4.0rc1"]
-    extra = campaign.extra_releases(releases.load(), {campaign.TORCH_VARIABLE: said})
+    extra = campaign.extra_releases(releases.load(), {install.TORCH_VARIABLE: said})
     assert [release.version for release in extra] == ["7.4.0rc1"]
     assert campaign.extra_releases(releases.load(), {}) == []
 

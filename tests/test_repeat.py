@@ -70,7 +70,16 @@ def test_both_start_methods_are_compared(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_a_run_without_a_record_is_infra(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert repeat.main(["-n", "2"], tmp_path, lambda *_: 1) == 11
-    assert "run 1 of 2 left no record; its output is in" in capsys.readouterr().err
+    assert f"checks({CI}) left no record: it said nothing (all of it: " in capsys.readouterr().err
+
+
+def test_a_run_without_a_record_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def nox(_command: Sequence[str], _environ: Mapping[str, str], log: Path) -> int:
+        log.write_text("collected\n!!! _pytest.outcomes.Exit: canishard: no torch !!!\n\nnox > failed\n")
+        return 1
+
+    assert repeat.main(["-n", "1"], tmp_path, nox) == 11
+    assert f"checks({CI}) left no record: no torch !!! (all of it: " in capsys.readouterr().err
 
 
 def test_an_unknown_release_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,29 +13,24 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from canishard import install, releases
 from canishard.child import run_child
 from canishard.errors import CanishardError, ConfigurationError, DiskSpaceError, NothingSelectedError
+from canishard.measure import Runner
 from canishard.outcome import Status
 from canishard.releases import Release
 from canishard.runs import Run, describe, exit_code, read_run, totals
 from canishard.stamps import Seconds, Stamps
-
-TORCH_VARIABLE = "CANISHARD_TORCH"
-"""Names a torch beside the rows, a pre-release or a wheel: the noxfile then has a session for it."""
 
 INTERRUPTED = 130
 NOTHING_TO_REPORT = frozenset(
     {ConfigurationError.exit_code, NothingSelectedError.exit_code, DiskSpaceError.exit_code, INTERRUPTED}
 )
 """Exit codes of ``main`` after which the report is as it was."""
-
-Runner = Callable[[Sequence[str], Mapping[str, str], Path], int]
-"""Runs a command with an environment, its output shown and logged to the file; returns the exit code."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,7 +108,7 @@ def _for_pytest(said: argparse.Namespace) -> list[str]:
 
 def extra_releases(rows: Sequence[Release], environ: Mapping[str, str]) -> list[Release]:
     """Return the torch that the environment names beside the rows, if any."""
-    said = environ.get(TORCH_VARIABLE)
+    said = environ.get(install.TORCH_VARIABLE)
     return [release for release in releases.select(rows, [said]) if not release.stable] if said else []
 
 
@@ -257,7 +252,7 @@ class Campaign:
         """Return what the nox inside runs with; ``once`` holds an environment and cache that are removed."""
         environ = {**os.environ, install.INDEX_VARIABLE: self.index}
         if not release.stable:
-            environ[TORCH_VARIABLE] = str(release.wheel or release.version)
+            environ[install.TORCH_VARIABLE] = str(release.wheel or release.version)
         if once:
             # Beside the environment, so that hard links work, and gone with it: dropping an environment alone
             # frees nothing while the cache holds the same files.

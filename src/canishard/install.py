@@ -25,6 +25,9 @@ from canishard.releases import INSTALLED, Release
 INDEX_VARIABLE = "CANISHARD_TORCH_INDEX"
 """The environment variable that says where torch comes from: the URL of an index, or ``pypi``."""
 
+TORCH_VARIABLE = "CANISHARD_TORCH"
+"""Names a torch beside the rows, a pre-release or a wheel: the noxfile then has a session for it."""
+
 DEFAULT_INDEX = "pypi"
 """The word for: no index beside the installer's default one."""
 

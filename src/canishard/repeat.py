@@ -8,17 +8,16 @@ known from another one, and a run that was cut goes on. Runs in nox's own proces
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from canishard import install, record, releases
-from canishard.campaign import Runner
+from canishard import releases
 from canishard.child import run_child
 from canishard.compare import changes
-from canishard.errors import CanishardError, ChangedError, InfraError
+from canishard.errors import CanishardError, ChangedError
+from canishard.measure import Runner, measure
 from canishard.record import Record
 
 FOLDER = Path(".canishard") / "repeat"
@@ -70,7 +69,7 @@ def main(arguments: Sequence[str], root: Path, runner: Runner = run_child) -> in
             for method in methods
         ]
         records = [
-            measure(run, f"{index} of {len(runs)}", root, rest=rest, runner=runner)
+            make(run, f"{index} of {len(runs)}", root, rest=rest, runner=runner)
             for index, run in enumerate(runs, 1)
         ]
     except CanishardError as error:
@@ -86,29 +85,11 @@ def main(arguments: Sequence[str], root: Path, runner: Runner = run_child) -> in
     return ChangedError.exit_code if differing else 0
 
 
-def measure(run: Run, place: str, root: Path, *, rest: Sequence[str], runner: Runner) -> Record:
+def make(run: Run, place: str, root: Path, *, rest: Sequence[str], runner: Runner) -> Record:
     """Make one run, unless it has been made; raise InfraError where it leaves no record."""
-    folder = root / run.folder
-    if not any(folder.glob("*.json")):
-        print(f"\nrun {place} · {run.release} · {run.start_method}", flush=True)
-        folder.mkdir(parents=True, exist_ok=True)
-        nox = [
-            sys.executable,
-            "-m",
-            "nox",
-            "--noxfile",
-            str(root / "noxfile.py"),
-            "-s",
-            f"checks({run.release})",
-        ]
-        options = ["--record", str(folder), "--state", str(folder), "--start-method", run.start_method]
-        environ = {**os.environ, install.INDEX_VARIABLE: install.choose_index(os.environ)}
-        runner([*nox, "--", *options, *rest], environ, folder / "log")
-    found = record.load_all(folder)
-    if len(found) != 1:
-        msg = f"run {place} left no record; its output is in {run.folder / 'log'}"
-        raise InfraError(msg)
-    return found[0]
+    print(f"\nrun {place} · {run.release} · {run.start_method}", flush=True)
+    options = ["--start-method", run.start_method, *rest]
+    return measure(f"checks({run.release})", root / run.folder, root, runner, options=options)
 
 
 def compare(runs: Sequence[Run], records: Sequence[Record]) -> Iterator[str]:

@@ -1,0 +1,58 @@
+"""One measurement of a release into a folder of its own: what repeated runs and bisection are made of.
+
+Runs in nox's own process, so it imports no torch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from canishard import install, record
+from canishard.errors import InfraError
+from canishard.record import Record
+
+Runner = Callable[[Sequence[str], Mapping[str, str], Path], int]
+"""Runs a command with an environment, its output shown and logged to the file; returns the exit code."""
+
+
+def measure(
+    session: str,
+    folder: Path,
+    root: Path,
+    runner: Runner,
+    *,
+    options: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
+) -> Record:
+    """Run a nox session that measures, with its state and record in ``folder``; return the record.
+
+    A record that lies there already is taken as it is, so that what was cut goes on. Raises InfraError where the
+    run leaves none.
+    """
+    if not any(folder.glob("*.json")):
+        folder.mkdir(parents=True, exist_ok=True)
+        nox = [sys.executable, "-m", "nox", "--noxfile", str(root / "noxfile.py"), "-s", session]
+        environ = {
+            **os.environ,
+            install.INDEX_VARIABLE: install.choose_index(os.environ),
+            **(variables or {}),
+        }
+        files = ["--record", str(folder), "--state", str(folder)]
+        runner([*nox, "--", *files, *options], environ, folder / "log")
+    found = record.load_all(folder)
+    if len(found) != 1:
+        msg = f"{session} left no record: {last_words(folder / 'log')}"
+        raise InfraError(msg)
+    return found[0]
+
+
+def last_words(log: Path) -> str:
+    """Return the line of a session's output that says best why it ended, with where all of it is."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+    said = [line.strip() for line in lines if line.strip() and not line.startswith("nox > ")]
+    ours = [line for line in said if "canishard: " in line]
+    words = (ours or said or ["it said nothing"])[-1].rpartition("canishard: ")[2]
+    return f"{words[:300]} (all of it: {log})"

@@ -1,0 +1,164 @@
+"""Where a row changed: the search itself, what is known without measuring, and what is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from made_up import canaries, outcome, record
+
+from canishard import bisect, catalogue, digest, nightlies, releases
+from canishard import record as record_files
+from canishard.outcome import Status
+
+ROW = "pp.gpipe"
+VERSIONS = [row.version for row in releases.load()]
+
+
+@pytest.mark.parametrize("changed", range(1, 20))
+def test_the_search_finds_the_change_in_few_steps(changed: int) -> None:
+    asked: list[int] = []
+
+    def is_as_first(index: int) -> bool:
+        asked.append(index)
+        return index < changed
+
+    assert bisect.locate(20, is_as_first) == (changed - 1, changed)
+    assert len(asked) <= 5
+    assert len(asked) == len(set(asked))
+
+
+def test_what_cannot_be_judged_widens_the_answer() -> None:
+    assert bisect.locate(5, lambda index: None if index == 2 else index < 2) == (1, 3)
+    assert bisect.locate(5, lambda index: None if index == 2 else index < 1) == (0, 1)
+    assert bisect.locate(4, lambda _: None) == (0, 3)
+    assert bisect.locate(2, lambda _: None) == (0, 1)
+
+
+def digest_of(row: str) -> str:
+    entry = catalogue.load()[row]
+    return digest.digest(Path(digest.SHARED).with_name("checks") / f"{entry.family}.py", entry.function)
+
+
+class Nox:
+    """Measures as it was told: a status a release; None leaves no record."""
+
+    def __init__(self, statuses: Mapping[str, str | None]) -> None:
+        self.statuses = statuses
+        self.versions: list[str] = []
+        self.environs: list[Mapping[str, str]] = []
+
+    def __call__(self, command: Sequence[str], environ: Mapping[str, str], log: Path) -> int:
+        version = command[command.index("-s") + 1].removeprefix("checks(").removesuffix(")")
+        self.versions.append(version)
+        self.environs.append(environ)
+        if status := self.statuses[version]:
+            cell = outcome(ROW, status=status, digest=digest_of(ROW))
+            found = record(*canaries(), cell, channel=version)
+            record_files.save(found, log.parent / f"{found.name}.json")
+        return 0
+
+
+@pytest.fixture(autouse=True)
+def _index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CANISHARD_TORCH_INDEX", "pypi")
+
+
+def committed(root: Path, statuses: Mapping[str, str], **more: str) -> None:
+    for version, status in statuses.items():
+        cell = outcome(ROW, status=status, digest=more.get("digest", digest_of(ROW)))
+        found = record(*canaries(), cell, channel=version)
+        record_files.save(found, root / "matrix" / "results" / f"{found.name}.json")
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+def test_what_the_records_know_is_not_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    committed(tmp_path, {"2.8.0": "pass", "2.9.1": "crash"})
+    nox = Nox({"2.9.0": "crash"})
+
+    assert bisect.main([ROW, "--good", "2.8.0", "--bad", "2.9.1"], tmp_path, nox) == 0
+    assert nox.versions == ["2.9.0"]
+    lines = said(capsys)
+    assert "pp.gpipe (2 ranks) changed in 2.9.0: pass -> crash; before it: 2.8.0" in lines
+    assert "upstream: https://github.com/pytorch/pytorch/compare/a1b2c3...a1b2c3" in lines
+    assert lines[-1] == "1 of 3 builds measured"
+
+
+def test_another_digest_is_measured_again(tmp_path: Path) -> None:
+    committed(tmp_path, {"2.8.0": "pass", "2.9.1": "crash"}, digest="0" * 16)
+    nox = Nox({"2.8.0": "pass", "2.9.0": "pass", "2.9.1": "crash"})
+
+    assert bisect.main([ROW, "--good", "2.8.0", "--bad", "2.9.1"], tmp_path, nox) == 0
+    assert nox.versions == ["2.8.0", "2.9.1", "2.9.0"]
+
+
+def test_a_fix_is_found_with_good_and_bad_the_other_way_round(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    committed(tmp_path, {"2.9.1": "crash", "2.10.0": "pass"})
+
+    assert bisect.main([ROW, "--good", "2.10.0", "--bad", "2.9.1"], tmp_path, Nox({})) == 0
+    assert "pp.gpipe (2 ranks) changed in 2.10.0: crash -> pass; before it: 2.9.1" in said(capsys)
+
+
+def test_a_release_that_cannot_be_judged_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    committed(tmp_path, {"2.8.0": "pass", "2.9.1": "crash"})
+
+    for status in (None, "flaky"):
+        assert bisect.main([ROW, "--good", "2.8.0", "--bad", "2.9.1"], tmp_path, Nox({"2.9.0": status})) == 0
+        assert "could not be judged (flaky, or not installed): 2.9.0" in said(capsys)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (
+            [ROW, "--good", "2.8.0", "--bad", "2.9.1"],
+            2,
+            "did not change: 2.8.0: pass, known; 2.9.1: pass, known",
+        ),
+        (
+            ["pp.gpip", "--good", "2.8.0", "--bad", "2.9.1"],
+            2,
+            "no check declares this row; near it: pp.gpipe",
+        ),
+        ([ROW, "--good", "0.1", "--bad", "2.9.1"], 2, "0.1: unknown release"),
+        (
+            [ROW, "--good", "2026-11-01", "--bad", "2.9.1"],
+            2,
+            "expected two releases, or two nightlies' dates",
+        ),
+    ],
+)
+def test_what_cannot_be_searched_is_one_line(
+    arguments: list[str], code: int, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    committed(tmp_path, {"2.8.0": "pass", "2.9.1": "pass"})
+
+    assert bisect.main(arguments, tmp_path, Nox({})) == code
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert error.count("\n") == 1
+
+
+def test_a_flaky_end_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    committed(tmp_path, {"2.8.0": "pass", "2.9.1": "flaky"})
+
+    assert bisect.main([ROW, "--good", "2.8.0", "--bad", "2.9.1"], tmp_path, Nox({})) == 11
+    assert "2.9.1: flaky, known: from this no change can be located" in capsys.readouterr().err
+
+
+def test_nightlies_are_found_by_their_dates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    versions = [f"2.16.0.dev202611{day}" for day in (10, 11, 12)]
+    monkeypatch.setattr(nightlies, "listed", lambda _: versions)
+    nox = Nox(dict(zip(versions, [Status.PASS, Status.CRASH, Status.CRASH], strict=True)))
+
+    assert bisect.main([ROW, "--good", "2026-11-10", "--bad", "2026-11-12"], tmp_path, nox) == 0
+    assert nox.environs[0]["CANISHARD_TORCH"] == versions[0]
+    assert f"changed in {versions[1]}" in capsys.readouterr().out
