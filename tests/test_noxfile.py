@@ -61,22 +61,28 @@ def test_the_script_block_names_what_the_package_needs() -> None:
 
 
 def strings_of(path: Path) -> list[str]:
-    """Return a module's strings but for its docstrings, another file's lines but for its comments."""
+    """Return a module's strings without blanks, another file's lines but for its comments.
+
+    What has blanks is a sentence, such as an example in a message: nothing follows from it.
+    """
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         return re.sub(r"(?m)(^|\s)#.*$", "", text).splitlines()
     tree = ast.parse(text)
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    constants = [
-        node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docstrings
+    strings = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
-    return [node.value for node in constants if isinstance(node.value, str)]
+    return [string for string in strings if " " not in string]
 
 
 def test_no_torch_version_is_written_in_code() -> None:
     folders = [path for name in ("src", ".github", ".ci") for path in (ROOT / name).rglob("*")]
     files = [
-        path for path in [ROOT / "noxfile.py", *folders] if path.is_file() and "__pycache__" not in path.parts
+        path
+        for path in [ROOT / "noxfile.py", *folders]
+        if path.is_file() and path.suffix in {".py", ".yml", ".sh", ""} and "__pycache__" not in path.parts
     ]
     found = [
         f"{path.relative_to(ROOT)}: {string}"
