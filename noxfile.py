@@ -143,7 +143,8 @@ def nightly_publish(session: nox.Session) -> None:
 def nightly_rehearsal(session: nox.Session) -> None:
     """Play six nights with releases for nightlies, two of them on real torch, and a stand-in for GitHub."""
     add(session, "-e", ".", "nox>=2026.8.10", "uv")
-    call(session, "tests/nightly/rehearsal.py", "--real", *session.posargs)
+    session.env["PYTHONPATH"] = str(ROOT / "tests")
+    call(session, "-m", "nightly.rehearsal", "--real", *session.posargs)
 
 
 @nox.session(name="new-releases", default=False)

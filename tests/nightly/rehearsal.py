@@ -175,6 +175,7 @@ def main() -> int:
     folder = said.folder.absolute()
     if folder.exists():
         shutil.rmtree(folder)
+    os.environ.pop("PYTHONPATH", None)  # It led here; what measures is to see none of it.
     os.environ.update(Fake(folder / "github").variables)
     begin(folder / "state")
     for plan in NIGHTS:
