@@ -385,3 +385,13 @@ def test_without_the_template_engine_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'canishard\[report\]'"):
         report.outputs(checkout)
+
+
+def test_a_nightly_column_that_is_stale_says_so(checkout: Path) -> None:
+    nightly = record(*canaries(), outcome(ID, 2), channel="nightly")
+    content = report.outputs(checkout, [report.Nightly(record=nightly, stale="2026-11-28")])
+    table = content[Path("reports/site/table/gloo-cpu-2.html")].decode()
+    assert "nightly" in table
+    assert table.count("stale since 2026-11-28") == 1
+    assert "stale since 2026-11-28" in content[Path("reports/site/index.html")].decode()
+    assert b"stale since" not in report.outputs(checkout)[Path("reports/site/index.html")]

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from canishard import __version__, commands
+from canishard import __version__, commands, record
 from canishard.errors import CanishardError, ConfigurationError
+from canishard.report import Nightly
 
 PROGRAM = "canishard"
 
@@ -66,6 +67,9 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
     reports = subparsers.add_parser("report", help="write reports/ from matrix/results/ and matrix/*.toml")
     reports.set_defaults(handler=report)
     reports.add_argument("--check", action="store_true", help="write nothing; fail where reports/ is stale")
+    reports.add_argument(
+        "--nightly", type=Path, metavar="DIR", help="add the columns of the nightly states below this folder"
+    )
     options, rest = parser.parse_known_args(arguments)
     if rest and options.command not in HANDED_ON:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
@@ -99,9 +103,21 @@ def report(options: argparse.Namespace, _rest: Sequence[str]) -> int:
     if options.check:
         files.check(root)
         return 0
-    for path in files.write(root):
+    for path in files.write(root, _nightly(options.nightly) if options.nightly else []):
         print(f"written: {path}")
     return 0
+
+
+def _nightly(folder: Path) -> list[Nightly]:
+    """Return the columns of the nightly states below a folder; a first night leaves none yet."""
+    from canishard.nightly import night, state  # noqa: PLC0415 - `run` needs none of it
+
+    lanes = sorted(path.parent for path in folder.glob(f"*/{state.FILE}"))
+    return [
+        Nightly(record=found, stale=state.load(lane).stale_since)
+        for lane in lanes
+        for found in record.load_all(lane / night.CONFIRMED)
+    ]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import pytest
 from nightly.fake import Fake
 from nightly.rehearsal import NIGHTS, ROOT, Recorded, as_nightly, begin, committed
 
-from canishard import record
+from canishard import cli, record
 from canishard.nightly import night, publish, state
 from canishard.nightly.state import NightVerdict
 
@@ -108,3 +108,10 @@ def test_what_the_measuring_job_left_is_not_believed(
     assert error.count("\n") == 1
     assert fake.issues == []
     assert (tmp_path / "state" / state.FILE).read_bytes() == before
+
+
+def test_the_report_takes_the_columns_of_a_state(tmp_path: Path) -> None:
+    begin(tmp_path / "states" / "gloo-cpu")
+    found = cli._nightly(tmp_path / "states")
+    assert [(one.record.environment.channel, one.stale) for one in found] == [("nightly", "")]
+    assert cli._nightly(tmp_path / "none") == []

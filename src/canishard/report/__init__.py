@@ -6,7 +6,8 @@ sources and the code alone: no clock, no order of hashes, no absolute path.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,23 @@ from canishard import catalogue, claims, data, dataset, releases, support
 from canishard import quirks as quirks_file
 from canishard import record as record_files
 from canishard.errors import ConfigurationError, StaleReportError
+from canishard.record import Record
 from canishard.report import badges
 from canishard.report.excerpt import excerpt, filled
 from canishard.report.markdown import render
 
-__all__ = ["check", "excerpt", "outputs", "render", "write"]
+__all__ = ["Nightly", "check", "excerpt", "outputs", "render", "write"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Nightly:
+    """A nightly column."""
+
+    record: Record
+    """The confirmed one."""
+    stale: str
+    """The day since which it is as it is, where the last night gave no verdict; else empty."""
+
 
 OWNED = (Path("reports/site"), Path("reports/badges"))
 """Folders that hold generated files alone: what is no longer generated is removed."""
@@ -27,10 +40,13 @@ SHOWN = 5
 """How many stale files a message names."""
 
 
-def outputs(root: Path) -> dict[Path, bytes]:
-    """Return every generated file of a checkout, by its path in it, from the records that lie there."""
+def outputs(root: Path, nightly: Sequence[Nightly] = ()) -> dict[Path, bytes]:
+    """Return every generated file of a checkout, by its path in it, from the records that lie there.
+
+    ``nightly`` are columns beside them, which no record of the checkout holds: not for what is committed.
+    """
     matrix, reports = root / "matrix", Path("reports")
-    records = record_files.load_all(matrix / "results")
+    records = [*record_files.load_all(matrix / "results"), *(column.record for column in nightly)]
     rows = releases.load(matrix / "releases.toml")
     quirks = quirks_file.load(matrix / "quirks.toml")
     entries = catalogue.load()
@@ -51,6 +67,7 @@ def outputs(root: Path) -> dict[Path, bytes]:
         catalogue=entries,
         claims=claims.load(matrix / "claims.toml"),
         supports=support.support(records, versions),
+        stale={column.record.name: column.stale for column in nightly if column.stale},
     )
     # The data set and the badges lie in the site too, so that it is whole wherever it is published.
     return found | {reports / "site" / name: content for name, content in {**pages, **generated}.items()}
@@ -68,9 +85,9 @@ def _site(**values: Any) -> dict[str, bytes]:
     return site.files(site.Site(**values))
 
 
-def write(root: Path) -> list[Path]:
+def write(root: Path, nightly: Sequence[Nightly] = ()) -> list[Path]:
     """Write the generated files that are not up to date, remove what is no longer made; return their paths."""
-    found = outputs(root)
+    found = outputs(root, nightly)
     stale = _stale(root, found)
     for path in stale:
         if path in found:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,8 @@ class Site:
     """By row id; a row of a record may have none, where its check is gone or is a user's own."""
     claims: Sequence[Claim]
     supports: Sequence[Support]
+    stale: Mapping[str, str] = field(default_factory=dict)
+    """By a nightly record's name, the day since which no night gave a verdict."""
 
     @functools.cached_property
     def groups(self) -> list[Group]:

@@ -30,6 +30,8 @@ class Head:
     """Each build's short name, and the same in words with the exact version."""
     measured: str
     """The day, of the newest record."""
+    stale: str
+    """The day since which a nightly column is as it is, for want of a verdict; empty for every other."""
     anchor: str
     """Of the first build's cells on a row's page."""
     is_supported: bool
@@ -141,6 +143,7 @@ def heads(site: Site, group: Group) -> list[Head]:
             minor=minor,
             builds=[(label, _build(record)) for label, record in column.records],
             measured=max(record.ended for _, record in column.records)[:10],
+            stale=max(site.stale.get(record.name, "") for _, record in column.records),
             anchor=cell_anchor(column.records[0][1].environment, 0).removesuffix("0"),
             is_supported=column.channel in site.supported or not column.records[0][1].environment.is_stable,
             is_folded=minor in minors[:number],
