@@ -9,7 +9,7 @@ import pytest
 from made_up import canaries, outcome, record
 
 from canishard import record as record_files
-from canishard import releases, repeat
+from canishard import releases, repeat, steadiness
 from canishard.outcome import Status
 
 CI = releases.ci_release(releases.load()).version
@@ -50,6 +50,16 @@ def test_a_cell_that_does_not_stay_is_told(tmp_path: Path, capsys: pytest.Captur
 
     assert repeat.main(["-n", "3"], tmp_path, nox) == 10
     assert "run 3 (auto): regressed: family.subject (2 ranks): pass -> error" in capsys.readouterr().out
+
+
+def test_what_came_of_it_is_written(tmp_path: Path) -> None:
+    nox = Nox([Status.PASS, Status.ERROR])
+    out = tmp_path / "flakes" / "flakes.json"
+
+    assert repeat.main(["-n", "2", "--out", str(out)], tmp_path, nox) == 10
+    found = steadiness.load(out)
+    assert found is not None
+    assert (found.runs, found.cells, len(found.differing)) == (2, 3, 1)
 
 
 def test_what_was_run_is_not_run_again(tmp_path: Path) -> None:

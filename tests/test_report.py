@@ -18,6 +18,7 @@ from canishard.record import Record
 from canishard.report import text
 from canishard.report.excerpt import BEGIN, END, filled
 from canishard.report.table import MEANINGS, SYMBOLS, Shown, groups, rows
+from canishard.steadiness import Steadiness
 
 ID, MENDED = "fsdp2.gradients[reduce=default]", "fsdp2.gradients+force_sum"
 SUMMED = "summed instead of averaged"
@@ -395,3 +396,9 @@ def test_a_nightly_column_that_is_stale_says_so(checkout: Path) -> None:
     assert table.count("stale since 2026-11-28") == 1
     assert "stale since 2026-11-28" in content[Path("reports/site/index.html")].decode()
     assert b"stale since" not in report.outputs(checkout)[Path("reports/site/index.html")]
+
+
+def test_the_first_page_says_how_steady_the_suite_is(checkout: Path) -> None:
+    steady = Steadiness(torch="2.8.0+cpu", date="2026-11-30", runs=2, cells=10, differing=[])
+    page = report.outputs(checkout, [], steady)[Path("reports/site/index.html")].decode()
+    assert "How steady it is: 0 of 10 cells differed from the first run" in page

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from canishard import __version__, commands, record
+from canishard import __version__, commands, record, steadiness
 from canishard.errors import CanishardError, ConfigurationError
 from canishard.report import Nightly
 
@@ -103,7 +103,9 @@ def report(options: argparse.Namespace, _rest: Sequence[str]) -> int:
     if options.check:
         files.check(root)
         return 0
-    for path in files.write(root, _nightly(options.nightly) if options.nightly else []):
+    columns = _nightly(options.nightly) if options.nightly else []
+    steady = steadiness.load(options.nightly / "flakes.json") if options.nightly else None
+    for path in files.write(root, columns, steady):
         print(f"written: {path}")
     return 0
 

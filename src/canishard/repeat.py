@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from canishard import releases
+from canishard import releases, steadiness
 from canishard.child import run_child
 from canishard.compare import changes
 from canishard.errors import CanishardError, ChangedError
 from canishard.measure import Runner, measure
 from canishard.record import Record
+from canishard.steadiness import Steadiness
 
 FOLDER = Path(".canishard") / "repeat"
 
@@ -53,6 +54,9 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         metavar="LIST",
         help="comma-separated: auto, fork, spawn; each run is made with each (default: auto)",
     )
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write what came of it to this file, as JSON"
+    )
     return parser.parse_known_args(arguments)
 
 
@@ -76,6 +80,8 @@ def main(arguments: Sequence[str], root: Path, runner: Runner = run_child) -> in
         print(error, file=sys.stderr)
         return error.exit_code
     differing = list(compare(runs, records))
+    if said.out and len(runs) > 1:
+        steadiness.save(_steadiness(records, differing), said.out)
     for line in differing:
         print(line)
     cells = len(records[0].cells)
@@ -83,6 +89,16 @@ def main(arguments: Sequence[str], root: Path, runner: Runner = run_child) -> in
         f"{len(runs)} runs of {cells} cells on {release.version}: {len(differing)} cells differ from the first run"
     )
     return ChangedError.exit_code if differing else 0
+
+
+def _steadiness(records: Sequence[Record], differing: list[str]) -> Steadiness:
+    return Steadiness(
+        torch=records[0].variant.torch,
+        date=records[-1].ended[:10],
+        runs=len(records),
+        cells=len(records[0].cells),
+        differing=differing,
+    )
 
 
 def make(run: Run, place: str, root: Path, *, rest: Sequence[str], runner: Runner) -> Record:

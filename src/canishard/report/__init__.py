@@ -19,6 +19,7 @@ from canishard.record import Record
 from canishard.report import badges
 from canishard.report.excerpt import excerpt, filled
 from canishard.report.markdown import render
+from canishard.steadiness import Steadiness
 
 __all__ = ["Nightly", "check", "excerpt", "outputs", "render", "write"]
 
@@ -40,7 +41,9 @@ SHOWN = 5
 """How many stale files a message names."""
 
 
-def outputs(root: Path, nightly: Sequence[Nightly] = ()) -> dict[Path, bytes]:
+def outputs(
+    root: Path, nightly: Sequence[Nightly] = (), steadiness: Steadiness | None = None
+) -> dict[Path, bytes]:
     """Return every generated file of a checkout, by its path in it, from the records that lie there.
 
     ``nightly`` are columns beside them, which no record of the checkout holds: not for what is committed.
@@ -67,6 +70,7 @@ def outputs(root: Path, nightly: Sequence[Nightly] = ()) -> dict[Path, bytes]:
         catalogue=entries,
         claims=claims.load(matrix / "claims.toml"),
         supports=support.support(records, versions),
+        steadiness=steadiness,
         stale={column.record.name: column.stale for column in nightly if column.stale},
     )
     # The data set and the badges lie in the site too, so that it is whole wherever it is published.
@@ -85,9 +89,9 @@ def _site(**values: Any) -> dict[str, bytes]:
     return site.files(site.Site(**values))
 
 
-def write(root: Path, nightly: Sequence[Nightly] = ()) -> list[Path]:
+def write(root: Path, nightly: Sequence[Nightly] = (), steadiness: Steadiness | None = None) -> list[Path]:
     """Write the generated files that are not up to date, remove what is no longer made; return their paths."""
-    found = outputs(root, nightly)
+    found = outputs(root, nightly, steadiness)
     stale = _stale(root, found)
     for path in stale:
         if path in found:

@@ -24,6 +24,7 @@ from canishard.quirks import Quirk
 from canishard.record import Record
 from canishard.releases import Release
 from canishard.report.table import MEANINGS, Group, groups
+from canishard.steadiness import Steadiness
 from canishard.support import Support
 
 FOLDER = Path(__file__).parent
@@ -42,6 +43,8 @@ class Site:
     supports: Sequence[Support]
     stale: Mapping[str, str] = field(default_factory=dict)
     """By a nightly record's name, the day since which no night gave a verdict."""
+    steadiness: Steadiness | None = None
+    """What the last runs of one build again came to, where that is known."""
 
     @functools.cached_property
     def groups(self) -> list[Group]:
