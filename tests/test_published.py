@@ -253,3 +253,21 @@ def test_the_package_loads_nothing_until_it_is_asked() -> None:
 def test_a_name_that_the_package_does_not_have() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'support_matrix'"):
         _ = canishard.support_matrix  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("message", "torch", "verdict"),
+    [
+        ("RuntimeError: CUDA driver version is insufficient", "2.6.0+cpu", "unknown"),
+        ("RuntimeError: CUDA driver version is insufficient", "2.6.0+cu124", "no"),
+        ("RuntimeError: CUDA driver version is insufficient", "2.6.0", "no"),
+        ("RuntimeError: refused", "2.6.0+cpu", "no"),
+    ],
+)
+def test_a_failure_of_one_build_says_nothing_of_another(message: str, torch: str, verdict: str) -> None:
+    found = dataset.build([record(failed(ROW, message=message), channel="2.6.0")], KNOWN, [], CATALOGUE)
+    answer = published.answer(found, ROW, torch=torch)
+    assert answer.verdict.value == verdict
+    if verdict == "unknown":
+        assert answer.reason.startswith("this build of 2.6.0 was not measured; error on 2.6.0 with 2 ranks")
+        assert answer.reason.endswith("measured on another build: cuda-nodriver")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -145,6 +146,10 @@ def answer(
     reason = f"{_reason(verdict, words, release, outcomes)}{asked.other_build(seen[release])}"
     if verdict is Verdict.YES:
         return asked.answer(verdict, reason, release=release)
+    if asked.other_build(seen[release]) and any(_OF_THE_BUILD.search(one.message) for one in outcomes):
+        return asked.answer(
+            Verdict.UNKNOWN, f"this build of {release} was not measured; {reason}", release=release
+        )
     shown = [quirk for quirk in dataset.quirks if any(map(quirk.is_shown_by, outcomes))]
     candidates = [*asked.row.workarounds, *(quirk.workaround for quirk in shown if quirk.workaround)]
     passing = (other for other in candidates if asked.judged(other, release)[0] is Verdict.YES)
@@ -198,6 +203,10 @@ def measured_releases(dataset: Dataset, backend: str, device: str) -> list[str]:
     places = [measured.environment for measured in dataset.environments]
     own = [place for place in places if (place.backend, place.device) == (backend, device)]
     return sorted({place.channel for place in own if place.is_stable}, key=channel_key)
+
+
+_OF_THE_BUILD = re.compile(r"\bCUDA\b|\bNVIDIA\b|\bHIP\b")
+"""What fails with these words on one build says nothing of another one."""
 
 
 @dataclass(frozen=True, kw_only=True)
