@@ -186,7 +186,7 @@ def pure(session: nox.Session) -> None:
 @nox.session(python=CI.python, default=False)
 def bench(session: nox.Session) -> None:
     """Measure the launcher beside other harnesses, on the torch of the row marked `ci`; writes a report."""
-    add(session, "-e", ".[checks]", group="bench", release=CI)
+    add(session, "-e", ".[checks,report]", group="bench", release=CI)
     call(session, "-m", "benchmarks", *session.posargs)
 
 

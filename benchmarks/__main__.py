@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks import bodies, report
+from benchmarks import bodies, pages, report
 from benchmarks.harnesses import ENTRIES
 
 ROOT = Path(__file__).parents[1]
@@ -42,6 +42,9 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--harness", choices=ENTRIES, action="append", help="only these: measured, no report")
     parser.add_argument(
         "--body", choices=bodies.NAMES, action="append", help="only these: measured, no report"
+    )
+    parser.add_argument(
+        "--site", action="store_true", help="measure rendering the site alone, beside what was measured last"
     )
     parser.add_argument("--render", action="store_true", help="write the report from what was measured last")
     return parser.parse_args(arguments)
@@ -113,12 +116,16 @@ def blocks(said: argparse.Namespace) -> Iterator[report.Block]:
 def main() -> None:
     """Measure, keep what was measured, write the report where nothing was left out."""
     said = options()
-    if not said.render:
+    if said.site:
+        last = msgspec.json.decode(RAW.read_bytes(), type=report.Run)
+        RAW.write_bytes(msgspec.json.encode(msgspec.structs.replace(last, site_s=pages.measure(said.rounds))))
+    elif not said.render:
         run = report.Run(
             torch=importlib.metadata.version("torch").partition("+")[0],
             python=platform.python_version(),
             cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0,
             blocks=list(blocks(said)),
+            site_s={} if said.harness or said.body else pages.measure(said.rounds),
         )
         if said.harness or said.body:
             return

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import msgspec
 from tabulate import tabulate
 
+from benchmarks import pages
 from benchmarks.bodies import NAMES
 from benchmarks.harnesses import CONTINUOUS, ENTRIES, FORK, PER_TEST, WORLD_SIZE
 
@@ -16,6 +17,7 @@ CASES = 100
 """Cases that a total is of."""
 SPAWN_FACTOR, MOST_OVERHEAD_S, SHARED_FACTOR = 30.0, 0.15, 1.3
 """The goals: how much faster than a spawn a test, seconds of overhead a case, and the total beside shared ranks."""
+SITE_GOAL_S = 10.0
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -60,6 +62,8 @@ class Run(msgspec.Struct, frozen=True):
     python: str
     cores: int
     blocks: list[Block]
+    site_s: dict[str, list[float]] = {}
+    """Seconds to render the site, a value a round, by the number of releases; empty where it was not measured."""
 
 
 @dataclass(frozen=True)
@@ -203,6 +207,21 @@ def _spoken(name: str) -> str:
     return name.replace("_", " ")
 
 
+def site(run: Run) -> str:
+    """Return what is said of rendering the site; empty where it was not measured."""
+    if not run.site_s:
+        return ""
+    few, many = run.site_s[str(pages.FEW)], run.site_s[str(pages.MANY)]
+    grows = Figure.of(two / one for one, two in zip(few, many, strict=True))
+    met = _met(seconds <= SITE_GOAL_S for seconds in many)
+    return f"""
+## The site
+
+{pages.ROWS} rows on {pages.MANY} releases, a third of the cells failing, all pages and scripts. The goal, {SITE_GOAL_S:.0f} s: {met}. Beside
+{pages.FEW} releases, a quarter of them, it takes {grows} times as long.
+"""
+
+
 def render(run: Run) -> str:
     """Return the page."""
     measured = Measured(run)
@@ -255,4 +274,4 @@ Starting the ranks' processes; imports in them; joining the group; the body, unt
 left and removing files. Each stretch ends when the last rank gets there.
 
 {stretches(measured)}
-"""
+{site(run)}"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from benchmarks import __main__ as bench
@@ -105,3 +106,14 @@ def test_every_harness_has_a_module() -> None:
     folder = bench.ROOT / "benchmarks" / "harnesses"
 
     assert all((folder / f"{entry.module}.py").is_file() for entry in ENTRIES.values())
+
+
+def test_the_site_is_told_where_it_was_measured() -> None:
+    assert report.site(run()) == ""
+    measured = msgspec.structs.replace(run(), site_s={"5": [1.0, 2.0], "20": [4.0, 9.0]})
+    assert (
+        "The goal, 10 s: yes. Beside\n5 releases, a quarter of them, it takes 4.2 (4.0 to 4.5) times"
+        in report.render(measured)
+    )
+    slow = msgspec.structs.replace(run(), site_s={"5": [1.0, 2.0], "20": [4.0, 11.0]})
+    assert "The goal, 10 s: in 1 of 2." in report.render(slow)
