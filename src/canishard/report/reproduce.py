@@ -7,6 +7,7 @@ reach of ``canishard.check``, and the ``reproduce_*`` modules beside this one.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 import textwrap
@@ -34,7 +35,7 @@ def script(entry: Entry, seen: Sequence[tuple[str, Outcome]], folder: Path = cat
     ``folder`` is the one that the catalogue was read from. Raises ConfigurationError where two parts of the
     script have the same name for different things.
     """
-    pieces = _pieces(entry, folder)
+    pieces = _pieces(entry.family, entry.function, folder)
     imports = _imports(pieces)
     _raise_collisions(entry, pieces, imports)
     sections = {
@@ -55,7 +56,7 @@ def script(entry: Entry, seen: Sequence[tuple[str, Outcome]], folder: Path = cat
 # -- which statements -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Pieces:
     """The statements of a script; ``first`` are those that have to stand before the check."""
 
@@ -68,7 +69,7 @@ class _Pieces:
     runner: list[Statement]
     module: Source
 
-    @property
+    @functools.cached_property
     def parts(self) -> dict[str, tuple[list[Source], list[Statement]]]:
         """The sources, and of each the statements that the script has."""
         own = [*self.first, self.check, *self.rest]
@@ -80,12 +81,12 @@ class _Pieces:
         }
 
 
-def _pieces(entry: Entry, folder: Path) -> _Pieces:
-    module, shared = sources.read(folder / f"{entry.family}.py"), sources.read(SHARED)
-    own = [one for one in sources.reached(module, [entry.function]) if _is_code(one)]
-    check = next(
-        one for one in own if entry.function in one.defined and isinstance(one.node, ast.FunctionDef)
-    )
+@functools.cache
+def _pieces(family: str, function: str, folder: Path) -> _Pieces:
+    """Return a check's statements; its rows differ in parameters alone."""
+    module, shared = sources.read(folder / f"{family}.py"), sources.read(SHARED)
+    own = [one for one in sources.reached(module, [function]) if _is_code(one)]
+    check = next(one for one in own if function in one.defined and isinstance(one.node, ast.FunctionDef))
     before = set(sources.reached(module, _at_import(check.node)))
     first = [one for one in own if one in before and one is not check]
     rest = [one for one in own if one not in before and one is not check]
@@ -145,6 +146,7 @@ def _aliases(file: Source) -> Iterator[tuple[str, ast.alias]]:
                     yield (node.module or "" if isinstance(node, ast.ImportFrom) else ""), alias
 
 
+@functools.cache
 def _imports(pieces: _Pieces) -> dict[str, set[tuple[str, str]]]:
     """Return what each name has to be imported as: the module, empty for ``import x``, and the name there."""
     found: dict[str, set[tuple[str, str]]] = {"sys": {("", "sys")}}
