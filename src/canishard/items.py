@@ -11,6 +11,7 @@ import pytest
 
 from canishard import checks, ids, normalise
 from canishard.compare import Change, compare
+from canishard.launch import explain
 from canishard.outcome import Case, Outcome, Status
 from canishard.record import CANARY
 from canishard.session_state import MEASURED, SessionState, known_texts
@@ -154,22 +155,8 @@ class CaseItem(pytest.Item):
         """Show the outcome with its evidence instead of our own stack."""
         if not isinstance(excinfo.value, CaseFailed) or self.outcome is None:
             return super().repr_failure(excinfo, style)
-        return "\n".join(_explain(self.outcome))
+        return explain(self.outcome)
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Return where pytest says the case is: nothing beyond the node id, which holds points."""
         return self.path, None, ""
-
-
-def _explain(outcome: Outcome) -> Iterator[str]:
-    """Yield an outcome and its evidence as lines for a terminal."""
-    deviation = f" ({outcome.deviation})" if outcome.deviation else ""
-    yield f"{outcome.status.value}{deviation}: {outcome.message}"
-    tried = ", ".join(f"{attempt.start_method}: {attempt.status.value}" for attempt in outcome.attempts)
-    yield f"attempts: {tried or 'none'}"
-    for rank in outcome.attempts[0].ranks if outcome.attempts else []:
-        yield f"rank {rank.rank}: phase {rank.phase}{f', {rank.exit}' if rank.exit else ''}"
-        for mismatch in rank.mismatches:
-            yield f"  {mismatch['label']}: got {mismatch['got']}, wanted {mismatch['wanted']}"
-        for text in (rank.traceback, rank.stacks, rank.output):
-            yield from (f"  {line}" for line in text.splitlines())

@@ -8,13 +8,16 @@ it sees every outcome as it comes, keeps it in the journal, writes the record an
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from canishard import items
+from canishard.errors import ConfigurationError
 from canishard.items import Runner
-from canishard.launch import START_METHODS, processes
+from canishard.launch import START_METHODS, OwnChecks, own, processes
 from canishard.launch.launcher import SPAWN_SAMPLE
 from canishard.recorder import Recorder
 from canishard.session_state import SessionState
@@ -34,6 +37,12 @@ def add_options(group: Any) -> None:
     group.addoption("--device", default="cpu", help="device type of the tensors: cpu, cuda, xpu")
     group.addoption("--world-size", type=int, action="append", metavar="N", help="only these world sizes")
     group.addoption("--case", action="append", metavar="ID", help="only cases of this id; * and ? are wild")
+    group.addoption(
+        "--checks",
+        action="append",
+        metavar="PATH",
+        help="a project's own checks beside ours: file, folder, module",
+    )
     group.addoption(
         "--record", type=Path, metavar="PATH", help="write the record to this file, or into this folder"
     )
@@ -58,8 +67,79 @@ def register(config: pytest.Config) -> None:
     is_distributed = not is_worker and bool(
         config.getoption("numprocesses", None) or config.getoption("tx", None)
     )
-    state = SessionState(config)
+    state = SessionState(config, _own_checks(config))
     if not is_distributed:
         config.pluginmanager.register(Runner(state), "canishard-runner")
     if not is_worker:
         config.pluginmanager.register(Recorder(state, is_distributed=is_distributed), "canishard-recorder")
+
+
+# ---- a project's own checks ----------------------------------------------------------------------
+
+
+def _own_checks(config: pytest.Config) -> OwnChecks:
+    """Return the checks that the command line adds, or end the run in one line."""
+    said = config.option.checks or []
+    try:
+        return find_checks(said, config.invocation_params.dir)
+    except ConfigurationError as error:
+        pytest.exit(f"canishard: {error}", returncode=error.exit_code)
+
+
+def find_checks(arguments: Sequence[str], folder: Path) -> OwnChecks:
+    """Return the modules that files, folders and dotted names stand for; paths are relative to ``folder``.
+
+    Raises ConfigurationError where there is no such thing, or two files would be one module.
+    """
+    if not arguments:
+        return OwnChecks()
+    found: dict[str, dict[str, str]] = {}
+    folders: list[str] = []
+    for argument in arguments:
+        named = found.setdefault(f"--checks {argument}", {})
+        for file in _files(argument, folder):
+            name, root = own.place(file)
+            named[name] = str(file)
+            folders.append(str(root))
+        if not named:
+            named[_dotted(argument)] = ""
+    _require_one_file_each(found)
+    return OwnChecks(found, list(dict.fromkeys([*folders, *own.import_path(), str(folder)])))
+
+
+def _files(argument: str, folder: Path) -> list[Path]:
+    """Return the files that a path stands for; none where it is no path."""
+    path = (folder / argument).resolve()
+    if path.is_dir():
+        found = [file for file in sorted(path.glob("[!_.]*.py")) if file.name != "conftest.py"]
+        if not found:
+            msg = f"--checks {argument}: the folder holds no file of checks: no *.py but those with a _ in front"
+            raise ConfigurationError(msg)
+        return found
+    if path.is_file() and path.suffix != ".py":
+        msg = f"--checks {argument}: expected a .py file, a folder of them, or a module's dotted name"
+        raise ConfigurationError(msg)
+    return [path] if path.is_file() else []
+
+
+def _dotted(argument: str) -> str:
+    if not all(part.isidentifier() for part in argument.split(".")) or argument.endswith(".py"):
+        msg = f"--checks {argument}: no such file or folder, and no module's dotted name"
+        raise ConfigurationError(msg)
+    return argument
+
+
+def _require_one_file_each(found: Mapping[str, Mapping[str, str]]) -> None:
+    seen: dict[str, tuple[str, str]] = {}
+    ours = {file.stem for file in (items.CHECKS_DIRECTORY).glob("[!_]*.py")}
+    for said, named in found.items():
+        for name, file in named.items():
+            if file and name.rpartition(".")[2] in ours:
+                msg = f"{said}: {name.rpartition('.')[2]} is a family of canishard's own; give {Path(file).name} another name"
+                raise ConfigurationError(msg)
+            before, other = seen.setdefault(name, (said, file))
+            if file != other:
+                msg = (
+                    f"{said}: {file} and {other or before} would both be module {name}; give one another name"
+                )
+                raise ConfigurationError(msg)

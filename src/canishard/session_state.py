@@ -9,11 +9,11 @@ from typing import NoReturn
 
 import pytest
 
-from canishard import record, refusals
+from canishard import checks, record, refusals
 from canishard.environment import Environment, Variant, from_description
 from canishard.errors import CanishardError, InfraError
 from canishard.journal import Journal
-from canishard.launch import Launcher, Rules, ServerLost, Where
+from canishard.launch import Launcher, OwnChecks, Rules, ServerLost, Where
 from canishard.outcome import Case, Outcome, Status
 from canishard.record import Record
 
@@ -24,8 +24,9 @@ MEASURED, JOURNAL, COMMITTED = "measured", "journal", "committed"
 class SessionState:
     """What one process of a run works with; torch is looked at when it is first needed."""
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, config: pytest.Config, own: OwnChecks) -> None:
         self.config = config
+        self.own = own
         self.option = config.option
         self.where = Where(self.option.backend, self.option.device, self.option.backend_module)
         self.started = now()
@@ -70,7 +71,7 @@ class SessionState:
     def _enter(self) -> None:
         wordings = refusals.load()
         rules = Rules(wordings.is_refusal, wordings.is_lost_peer, wordings.is_machine_fault)
-        launcher = Launcher(self.where, rules, start_method=self.option.start_method)
+        launcher = Launcher(self.where, rules, start_method=self.option.start_method, own=self.own)
         self._launcher = launcher.__enter__()
         self.start_method, self.fallback = launcher.start_method, launcher.fallback
         channel = self.option.release or "local"
@@ -81,7 +82,7 @@ class SessionState:
         launcher.baseline = {cell.key: cell.status for cell in self.baseline.cells} if self.baseline else {}
         self.journal = Journal(self.option.state, self.environment, self.variant, launcher.start_method)
         self.cases = launcher.cases()
-        launcher.choose_sample(self.cases, self.option.spawn_sample)
+        launcher.choose_sample(filter(is_ours, self.cases), self.option.spawn_sample)
 
     @property
     def record_path(self) -> Path:
@@ -98,7 +99,7 @@ class SessionState:
 
     def known(self, case: Case) -> tuple[Outcome | None, str]:
         """Return what need not be measured again of a case, and where it is from."""
-        if self.option.fresh or not self.is_repeatable:
+        if self.option.fresh or not self.is_repeatable or not is_ours(case):
             return None, MEASURED
         found, source = self.journal.known(case), JOURNAL
         if found is None and self.option.reuse_committed and self.baseline and self.is_same_torch:
@@ -129,6 +130,11 @@ class SessionState:
         if self._launcher:
             self._launcher.close()
             self._launcher = None
+
+
+def is_ours(case: Case) -> bool:
+    """Tell whether a case is of our own checks: what those of a project test may change without a trace."""
+    return case.module.startswith(f"{checks.__name__}.")
 
 
 def now() -> str:

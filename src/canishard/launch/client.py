@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,20 +77,23 @@ def _python_path(caller: Mapping[str, str]) -> Iterator[str]:
 class Server:
     """One server process and its directory, which goes when the server goes."""
 
-    def __init__(self, start_method: str, warm: tuple[str, ...] = ()) -> None:
+    def __init__(self, start_method: str, warm: tuple[str, ...] = (), path: Sequence[str] = ()) -> None:
         self.start_method = start_method
         self.run = uuid.uuid4().hex
         self.directory = Path(tempfile.mkdtemp(prefix="canishard-"))
         self.unsafe = ""
         self.output = self.directory / "server.out"
         parent_end, child_end = socket.socketpair()
+        environment = rank_environment(os.environ, self.run)
+        if path:
+            environment[processes.PATH] = os.pathsep.join(path)
         command = [sys.executable, "-m", "canishard.launch.server", str(child_end.fileno()), start_method,
                    str(self.directory), *warm]  # fmt: skip
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
                 command,
                 pass_fds=[child_end.fileno()],
-                env=rank_environment(os.environ, self.run),
+                env=environment,
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

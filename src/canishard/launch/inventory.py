@@ -11,7 +11,9 @@ import importlib.util
 import itertools
 import pkgutil
 import platform
+import re
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import torch
 
 from canishard import check as declared
 from canishard.digest import digest
+from canishard.ids import SAFE
 
 PINNED_PACKAGES = ("numpy", "safetensors")
 """Distributions beside torch that checks use; their versions belong to the variant."""
@@ -108,6 +111,101 @@ def cases(modules: list[str]) -> list[dict[str, Any]]:
         msg = f"declared twice: {twice}"
         raise ValueError(msg)
     return found
+
+
+# ---- a project's own checks ------------------------------------------------------------------------
+
+
+class _Fault(Exception):
+    """What is wrong with a project's own checks, in words."""
+
+
+class _Absent(_Fault):
+    """Something that they import is not there, or does not work: that may be so on this release alone."""
+
+
+def collect(modules: list[str], own: dict[str, dict[str, str]]) -> dict[str, Any]:
+    """Return ``{"cases": [...]}`` of the given modules and of a project's own, or ``{"fault": ..., "absent": ...}``.
+
+    ``own`` maps what a user said to the modules that it stands for, each with its file where that is known.
+    """
+    if not own:
+        return {"cases": cases(modules)}
+    names = {module.__name__ for module in _modules(modules)}
+    ours = {check.family for check in declared.CHECKS if check.function.__module__ in names}
+    try:
+        for said, named in own.items():
+            _load_own(said, named, ours)
+        others = dict.fromkeys(name for named in own.values() for name in named)
+        return {"cases": cases([*modules, *others])}
+    except _Fault as fault:
+        return {"fault": str(fault), "absent": isinstance(fault, _Absent)}
+    except ValueError as error:
+        return {"fault": f"{', '.join(own)}: {error}", "absent": False}
+
+
+def _load_own(said: str, named: dict[str, str], ours: set[str]) -> None:
+    """Import the modules that one argument stands for, and look whether their checks can be run beside ours."""
+    loaded = [module for name, file in named.items() for module in _own_modules(said, name, file)]
+    names = {module.__name__ for module in loaded}
+    found = [check for check in declared.CHECKS if check.function.__module__ in names]
+    if not found:
+        msg = f"{said}: declares no check; a check is a function with canishard.check.check as its decorator"
+        raise _Fault(msg)
+    for check in found:
+        if check.family in ours:
+            msg = f"{said}: {check.family} is a family of canishard's own; give the module another name"
+            raise _Fault(msg)
+        _require_plain(said, check)
+
+
+def _own_modules(said: str, name: str, file: str) -> list[Any]:
+    try:
+        modules = _modules([name])
+    except ModuleNotFoundError as error:
+        if error.name and f"{name}.".startswith(f"{error.name}."):
+            msg = f"{said}: neither a file or folder, nor a module that can be imported here"
+            raise _Fault(msg) from None
+        raise _Absent(_not_imported(said, error)) from None
+    except (ImportError, OSError) as error:
+        raise _Absent(_not_imported(said, error)) from None
+    except BaseException as error:  # noqa: BLE001 - whatever stops it (pytest.skip, sys.exit) is to be mended
+        raise _Fault(_not_imported(said, error)) from None
+    found = str(getattr(modules[0], "__file__", ""))
+    if file and Path(found).resolve() != Path(file).resolve():
+        msg = (
+            f"{said}: the name {name} stands for {found or 'another module'} here; give the file another name"
+        )
+        raise _Fault(msg)
+    return modules
+
+
+def _not_imported(said: str, error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{said}: cannot be imported: {type(error).__name__}: {text}{where}"
+
+
+def _require_plain(said: str, check: declared.Check) -> None:
+    """Raise _Fault unless a check's parameters and world sizes can stand in an id, and in a record."""
+    name = f"{said}: {check.family}.{check.subject}"
+    for key, values in check.params.items():
+        odd = [value for value in values if not isinstance(value, str | int | float | bool)]
+        if odd:
+            msg = f"{name}: {key}={odd[0]!r}: expected texts, numbers and booleans as parameters"
+            raise _Fault(msg)
+    odd_ids = [case_id for case_id, _ in _ids(check) if not re.match(SAFE, case_id)]
+    if odd_ids:
+        msg = f"{name}: {odd_ids[0]!r} is no id: no blank may be in it, nor any of ` | < > \\"
+        raise _Fault(msg)
+    sizes: tuple[Any, ...] = check.world_sizes
+    if not all(isinstance(size, int) and size > 0 for size in sizes):
+        msg = f"{name}: world_sizes={check.world_sizes}: expected numbers of ranks"
+        raise _Fault(msg)
+
+
+# ---- what is installed -----------------------------------------------------------------------------
 
 
 def _version(distribution: str) -> str:

@@ -10,10 +10,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from canishard.errors import ConfigurationError, InfraError
 from canishard.launch import stretches
 from canishard.launch.client import Server, ServerLost
 from canishard.launch.judge import Rules, judge, teardown_notes
@@ -29,6 +31,21 @@ SPAWN_SAMPLE = 20
 _KNOWN_BACKENDS = frozenset({"gloo", "nccl", "mpi", "ucc", "xccl"})
 
 
+@dataclass(frozen=True)
+class OwnChecks:
+    """A project's own checks, and where the children find them."""
+
+    modules: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What was said, and the modules that it stands for, each with its file or an empty text."""
+    path: Sequence[str] = ()
+    """The folders from which they, and what they need, are imported."""
+
+    @property
+    def names(self) -> list[str]:
+        """Return the modules' names."""
+        return list(dict.fromkeys(name for named in self.modules.values() for name in named))
+
+
 class Launcher:
     """Runs cases on one backend and device; a context manager, since it keeps processes.
 
@@ -42,11 +59,13 @@ class Launcher:
         *,
         start_method: str = "auto",
         modules: Sequence[str] = CHECK_MODULES,
+        own: OwnChecks | None = None,
         baseline: Mapping[tuple[str, int], Status] | None = None,
     ) -> None:
         self.where = where
         self.rules = rules
         self.modules = list(modules)
+        self.own = own or OwnChecks()
         self.baseline = dict(baseline or {})
         self.wanted_start_method = start_method
         self.start_method = start_method
@@ -92,7 +111,7 @@ class Launcher:
             self._drop(slot)
         if slot not in self._servers:
             began = time.monotonic()
-            self._servers[slot] = Server(start_method, tuple(self.modules))
+            self._servers[slot] = Server(start_method, (*self.modules, *self.own.names), self.own.path)
             self._servers[slot].wait_until_ready()
             stretches.add(self._spent, {stretches.SERVER: time.monotonic() - began})
         return self._servers[slot]
@@ -119,11 +138,18 @@ class Launcher:
         return self._description
 
     def cases(self) -> list[Case]:
-        """Return every case that the check modules declare, in their order."""
-        answer = self._server("first", self.start_method).ask("collect", {"modules": self.modules}, ASK_S)
+        """Return every case that the check modules declare, in their order.
+
+        Raises ConfigurationError where a project's own checks are at fault, InfraError where they need what is not
+        here.
+        """
+        asked = {"modules": self.modules, "own": self.own.modules}
+        answer = self._server("first", self.start_method).ask("collect", asked, ASK_S)
+        if "fault" in answer:
+            raise (InfraError if answer["absent"] else ConfigurationError)(answer["fault"])
         return [
             Case(**{**item, "stages": [(name, size, group) for name, size, group in item["stages"]]})
-            for item in answer
+            for item in answer["cases"]
         ]
 
     def choose_sample(self, cases: Iterable[Case], size: int = SPAWN_SAMPLE) -> None:
@@ -156,8 +182,11 @@ class Launcher:
 
     # -- running --------------------------------------------------------------------------------------------
 
-    def run(self, case: Case) -> Outcome:
-        """Run a case to a verdict that stands: see ARCHITECTURE.md for what is repeated, and how."""
+    def run(self, case: Case, *, confirm: bool = True) -> Outcome:
+        """Run a case to a verdict that stands: see ARCHITECTURE.md for what is repeated, and how.
+
+        Without ``confirm`` it is run once, unless it failed for our own or the machine's reasons.
+        """
         if reason := self.not_run(case):
             return _outcome(case, Status.NOT_RUN, reason)
         if case.missing:
@@ -167,6 +196,8 @@ class Launcher:
         if status is Status.INFRA:
             attempts = [self._attempt(case, "first", self.start_method)]  # Once more with a new server.
             status = attempts[0].status
+        if not confirm:
+            return fold(case, attempts)
         if status not in NOT_RETRIED and status is not Status.INFRA:
             attempts.append(self._attempt(case, "second", self.start_method))
         if self.start_method == "fork" and self._needs_spawn(case, attempts):

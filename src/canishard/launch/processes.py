@@ -17,6 +17,9 @@ from pathlib import Path
 MARKER = "CANISHARD_RUN"
 """Environment variable that every process of a run inherits: how the parent finds strays."""
 
+PATH = "CANISHARD_PATH"
+"""Environment variable: folders from which a server and its ranks can import beside those that Python has."""
+
 STACKS_SIGNAL = signal.SIGUSR1
 """On this signal a rank writes the Python stacks of all its threads to its file, whatever C code runs."""
 
@@ -33,6 +36,12 @@ def _prctl(option: int, value: int) -> None:
     if libc.prctl(option, value, 0, 0, 0) != 0:
         errno = ctypes.get_errno()
         raise OSError(errno, os.strerror(errno))
+
+
+def extend_path() -> None:
+    """Let this process import from the folders that the parent named; they come last and stand in for nothing."""
+    named = os.environ.get(PATH, "").split(os.pathsep)
+    sys.path += [folder for folder in dict.fromkeys(named) if folder and folder not in sys.path]
 
 
 def become_subreaper() -> None:

@@ -168,7 +168,9 @@ def run_task(task: Message, channel: Channel) -> int:
     if task["task"] == "rank":
         return run_rank(task, channel)
     inventory = importlib.import_module("canishard.launch.inventory")
-    answer = inventory.cases(task["modules"]) if task["task"] == "collect" else inventory.describe()
+    answer = (
+        inventory.collect(task["modules"], task["own"]) if task["task"] == "collect" else inventory.describe()
+    )
     channel.send({"op": "answer", "answer": answer})
     return 0
 
@@ -192,4 +194,5 @@ def run_and_exit(task: Message, channel: Channel) -> NoReturn:
 
 
 if __name__ == "__main__":
+    processes.extend_path()
     sys.exit(run_task(json.loads(sys.argv[2]), Channel(socket.socket(fileno=int(sys.argv[1])))))

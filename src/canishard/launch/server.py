@@ -100,7 +100,7 @@ def _load_checks(modules: list[str]) -> None:
         declared = len(check.CHECKS)
         try:
             module = importlib.import_module(name)
-        except Exception:  # noqa: BLE001 - see above
+        except BaseException:  # noqa: BLE001 - see above; sys.exit and pytest.skip are no Exception
             del check.CHECKS[declared:]  # Else a rank that tries again would declare them twice.
             continue
         names += [inner.name for inner in pkgutil.iter_modules(getattr(module, "__path__", ()), f"{name}.")]
@@ -242,6 +242,7 @@ def main() -> None:
     """Serve the parent at the other end of the socket whose descriptor is the first argument."""
     fd, start_method, directory = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     control = Channel(socket.socket(fileno=fd))
+    processes.extend_path()
     processes.become_subreaper()
     server = Server(control, start_method)
     try:
