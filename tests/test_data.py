@@ -25,6 +25,13 @@ def read(path: Path, text: str) -> dict[str, Entry]:
     return found
 
 
+def test_what_writes_needs_a_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert (data.checkout() / "pyproject.toml").is_file()
+    monkeypatch.setattr(data, "matrix_dir", lambda: tmp_path / "_matrix")
+    with pytest.raises(ConfigurationError, match="installed one"):
+        data.checkout()
+
+
 def test_the_checkout_has_a_matrix_folder() -> None:
     assert data.matrix_dir().name in {"matrix", "_matrix"}
 

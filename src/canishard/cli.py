@@ -99,7 +99,7 @@ def report(options: argparse.Namespace, _rest: Sequence[str]) -> int:
     from canishard import data  # noqa: PLC0415 - `run` needs none of it
     from canishard import report as files  # noqa: PLC0415 - `run` needs none of it
 
-    root = data.matrix_dir().parent
+    root = data.checkout()
     if options.check:
         files.check(root)
         return 0

@@ -263,7 +263,7 @@ def _add_merge(commands: Any) -> None:
 
 
 def _merge(options: argparse.Namespace, _rest: Sequence[str]) -> int:
-    for stored, merged in merge.adopt(options.folder, data.matrix_dir() / "results"):
+    for stored, merged in merge.adopt(options.folder, data.checkout() / "matrix" / "results"):
         found = compare.changes(stored, merged.record) if stored else []
         new = f"new, {len(merged.record.cells)} cells"
         what = f"{len(found)} cells changed" if stored else new

@@ -39,6 +39,15 @@ def matrix_dir(package: Path = PACKAGE) -> Path:
     raise ConfigurationError(msg)
 
 
+def checkout() -> Path:
+    """Return the checkout that the package runs from; ConfigurationError where it is an installed one."""
+    folder = matrix_dir()
+    if folder.name != "matrix":
+        msg = "this writes into a checkout of canishard, and the package that runs is an installed one"
+        raise ConfigurationError(msg)
+    return folder.parent
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """Return a TOML file's tables; ConfigurationError with its name where it cannot be read or parsed."""
     try:
