@@ -32,6 +32,8 @@ def test_json_on_stdout_is_the_record_and_nothing_else(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_run_without_a_record_is_a_plain_test_run(tmp_path: Path) -> None:
+    # As strict as a project can be: what pytest has to say of us there would end the run.
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n", encoding="utf-8")
     done = canishard(tmp_path, "run", "--case", "canary.*", "--world-size", "2", "--spawn-sample", "0", "-q")
 
     assert done.returncode == 0, done.stderr

@@ -152,4 +152,7 @@ def _pytest(arguments: list[str]) -> int:
     except ImportError:
         msg = "pytest is not installed; install canishard[checks] to run checks"
         raise ConfigurationError(msg) from None
-    return int(pytest.main(["--pyargs", "canishard.checks", *arguments]))
+    # The command line has loaded canishard before pytest could rewrite its asserts, which it says; a project whose
+    # settings make warnings errors would end there.
+    quiet = ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
+    return int(pytest.main(["--pyargs", "canishard.checks", *quiet, *arguments]))
