@@ -27,11 +27,12 @@ import nox
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from canishard import bisect as bisections  # noqa: E402 (the path above finds it)
-from canishard import campaign, install, releases  # noqa: E402
-from canishard import repeat as repeats  # noqa: E402
+from canishard import releases  # noqa: E402
 from canishard.errors import CanishardError  # noqa: E402
 from canishard.nightly import night, publish  # noqa: E402
+from canishard.walk import bisect as bisections  # noqa: E402 (the path above finds it)
+from canishard.walk import campaign, install  # noqa: E402
+from canishard.walk import repeat as repeats  # noqa: E402
 
 nox.needs_version = ">=2026.8.10"
 nox.options.default_venv_backend = "uv|virtualenv"
@@ -151,7 +152,7 @@ def nightly_rehearsal(session: nox.Session) -> None:
 def new_releases(session: nox.Session) -> None:
     """Add a row to matrix/releases.toml for each new stable release of torch."""
     add(session, "-e", ".", "pip")
-    call(session, "-m", "canishard.newest", *session.posargs)
+    call(session, "-m", "canishard.walk.newest", *session.posargs)
 
 
 @nox.session(default=False)

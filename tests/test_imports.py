@@ -19,7 +19,7 @@ BESIDE_TORCH = {
 }
 
 LAYERS = [
-    {"errors", "outcome", "ids", "check", "checks", "launch.channel", "launch.memory", "launch.processes", "sources"},
+    {"errors", "outcome", "ids", "walk", "check", "checks", "launch.channel", "launch.memory", "launch.processes", "sources"},
     {"data", "digest", "normalise", "environment", "releases", "refusals", "catalogue", "steadiness", "launch.rank",
      "launch.inventory", "launch.server", "launch.judge", "launch.client"},
     {"record", "journal", "launch.watch", "launch.stretches"},
@@ -27,13 +27,13 @@ LAYERS = [
     {"dataset", "launch.own"},
     {"published"},
     {"needs"},
-    {"launch", "report", "install", "stamps", "guard", "runs", "child", "marker"},
-    {"session_state", "measure", "nightlies", "newest"},
-    {"campaign"},
-    {"items"},
-    {"recorder"},
+    {"launch", "report", "walk.install", "walk.stamps", "walk.guard", "walk.runs", "walk.child", "marker"},
+    {"session.state", "walk.measure", "walk.nightlies", "walk.newest"},
+    {"walk.campaign"},
+    {"session.items"},
+    {"session.recorder"},
     {"session"},
-    {"repeat", "doctor", "bisect"},
+    {"walk.repeat", "doctor", "walk.bisect"},
     {"nightly"},
     {"commands"},
     {"pytest_plugin", "cli", "__main__"},

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from canishard import install
+from canishard.walk import install
 
 ROOT = Path(__file__).parents[1]
 GITHUB = ROOT / ".github"

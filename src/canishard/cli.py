@@ -84,7 +84,7 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="canishard-run-") as folder:
         path = Path(folder) / "record.json"
         with _stdout_kept_clean():
-            code = _pytest([*chosen, "--record", str(path)])
+            code = _pytest([*chosen, f"--record={path}"])
         content = path.read_bytes() if path.exists() else b""
     if options.json == "-":
         sys.stdout.buffer.write(content)

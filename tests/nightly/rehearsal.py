@@ -19,14 +19,14 @@ import msgspec
 from nightly.fake import Fake
 
 from canishard import ids, record
-from canishard.child import run_child
-from canishard.measure import Runner
 from canishard.nightly import github, night, publish, state
 from canishard.nightly.github import Done
 from canishard.nightly.state import Build, State
 from canishard.nightly.suspects import Key
 from canishard.outcome import Outcome, Status
 from canishard.record import Record
+from canishard.walk.child import run_child
+from canishard.walk.measure import Runner
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "matrix" / "results"

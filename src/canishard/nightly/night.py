@@ -13,12 +13,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from canishard import catalogue, data, digest, expectations, nightlies, record, releases
-from canishard.child import run_child
+from canishard import catalogue, data, digest, expectations, record, releases
 from canishard.compare import REGRESSIONS
 from canishard.environment import Environment
 from canishard.errors import CanishardError, ChangedError, InfraError
-from canishard.measure import Runner, measure
 from canishard.nightly import settle, state, suspects, verdict
 from canishard.nightly.settle import Settled
 from canishard.nightly.state import Build, NightVerdict, Standing
@@ -27,6 +25,9 @@ from canishard.nightly.suspects import Key, Suspects
 from canishard.nightly.verdict import Night
 from canishard.outcome import Outcome, Status
 from canishard.record import Record
+from canishard.walk import nightlies
+from canishard.walk.child import run_child
+from canishard.walk.measure import Runner, measure
 
 STATE = Path(".canishard") / "nightly" / "state"
 OUT = Path(".canishard") / "nightly" / "tonight"

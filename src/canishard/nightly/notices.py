@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from packaging.version import InvalidVersion, Version
 
-from canishard import nightlies
 from canishard.catalogue import Entry
 from canishard.nightly.causes import subject
 from canishard.nightly.state import Blind, Build, RowState, Seen, State, TrackedCause, TrackedRow
@@ -20,6 +19,7 @@ from canishard.nightly.tracking import Event
 from canishard.nightly.verdict import Night
 from canishard.outcome import Status
 from canishard.report.text import code, escape, table
+from canishard.walk import nightlies
 
 COMPARE_URL = "https://github.com/pytorch/pytorch/compare"
 ROWS = 60

@@ -17,14 +17,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from canishard import install, releases
-from canishard.child import run_child
+from canishard import releases
 from canishard.errors import CanishardError, ConfigurationError, DiskSpaceError, NothingSelectedError
-from canishard.measure import Runner
 from canishard.outcome import Status
 from canishard.releases import Release
-from canishard.runs import Run, describe, exit_code, read_run, totals
-from canishard.stamps import Seconds, Stamps
+from canishard.walk import install
+from canishard.walk.child import run_child
+from canishard.walk.measure import Runner
+from canishard.walk.runs import Run, describe, exit_code, read_run, totals
+from canishard.walk.stamps import Seconds, Stamps
 
 INTERRUPTED = 130
 NOTHING_TO_REPORT = frozenset(

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from canishard import items
 from canishard.errors import ConfigurationError
-from canishard.items import Runner
 from canishard.launch import START_METHODS, OwnChecks, own, processes
 from canishard.launch.launcher import SPAWN_SAMPLE
-from canishard.recorder import Recorder
-from canishard.session_state import SessionState
+from canishard.session import items
+from canishard.session.items import Runner
+from canishard.session.recorder import Recorder
+from canishard.session.state import SessionState
 
 DIE_WITH_PARENT = "CANISHARD_DIE_WITH_PARENT"
 """Environment variable that the noxfile sets: a run whose nox is killed ends too."""

@@ -1,4 +1,4 @@
-"""Tests of canishard.child and canishard.guard: output is kept, and nothing outlives whoever asked."""
+"""Tests of canishard.walk.child and canishard.walk.guard: output is kept, and nothing outlives whoever asked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from canishard import child, guard
+from canishard.walk import child, guard
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="process groups and signals are POSIX's")
 
@@ -54,7 +54,7 @@ def test_output_is_shown_and_logged(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_an_interrupt_ends_the_command_and_is_raised_again(tmp_path: Path) -> None:
     inner = f"import sys; sys.argv = ['', {str(tmp_path / 'pid')!r}]; {SLEEPER}"
     driver = (
-        "import os, sys; from pathlib import Path; from canishard.child import run_child\n"
+        "import os, sys; from pathlib import Path; from canishard.walk.child import run_child\n"
         f"run_child([sys.executable, '-c', {inner!r}], os.environ, Path({str(tmp_path / 'log')!r}))"
     )
     process = subprocess.Popen(

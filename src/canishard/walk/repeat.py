@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from canishard import releases, steadiness
-from canishard.child import run_child
 from canishard.compare import changes
 from canishard.errors import CanishardError, ChangedError
-from canishard.measure import Runner, measure
 from canishard.record import Record
 from canishard.steadiness import Steadiness
+from canishard.walk.child import run_child
+from canishard.walk.measure import Runner, measure
 
 FOLDER = Path(".canishard") / "repeat"
 

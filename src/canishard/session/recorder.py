@@ -15,11 +15,11 @@ import pytest
 from canishard import __version__, merge
 from canishard.compare import CellChange, Change, changes
 from canishard.errors import CanishardError, ChangedError, ConfigurationError, InfraError
-from canishard.items import BAD, CaseItem
 from canishard.launch import recorded_environment, stretches
 from canishard.outcome import Outcome, Status
 from canishard.record import CANARY, Record, Suite
-from canishard.session_state import COMMITTED, MEASURED, SessionState, known_texts, now
+from canishard.session.items import BAD, CaseItem
+from canishard.session.state import COMMITTED, MEASURED, SessionState, known_texts, now
 
 UNREMARKABLE = frozenset({Change.SAME, Change.ADDED, Change.REMOVED})
 """Changes of the suite rather than of torch: they leave the exit code 0."""

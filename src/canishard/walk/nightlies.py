@@ -16,7 +16,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from canishard.errors import ConfigurationError, InfraError
-from canishard.install import INDEX_VARIABLE, TORCH_VARIABLE
+from canishard.walk.install import INDEX_VARIABLE, TORCH_VARIABLE
 
 NIGHTLY_INDEX_VARIABLE = "CANISHARD_NIGHTLY_INDEX"
 """The environment variable that names the index of nightly builds."""

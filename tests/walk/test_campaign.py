@@ -1,4 +1,4 @@
-"""Tests of canishard.campaign, with a runner that stands in for the nox of each release."""
+"""Tests of canishard.walk.campaign, with a runner that stands in for the nox of each release."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from canishard import campaign, install, releases
-from canishard.campaign import Options, main, parse
+from canishard import releases
 from canishard.releases import Release
+from canishard.walk import campaign, install
+from canishard.walk.campaign import Options, main, parse
 
 VERSIONS = ["7.1.0", "7.2.0", "7.3.0"]
 

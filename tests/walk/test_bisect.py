@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from made_up import canaries, outcome, record
 
-from canishard import bisect, catalogue, digest, nightlies, releases
+from canishard import catalogue, digest, releases
 from canishard import record as record_files
 from canishard.outcome import Status
+from canishard.walk import bisect, nightlies
 
 ROW = "pp.gpipe"
 VERSIONS = [row.version for row in releases.load()]

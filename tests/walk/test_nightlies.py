@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from canishard import nightlies
 from canishard.errors import ConfigurationError, InfraError
+from canishard.walk import nightlies
 
 PAGE = """<!DOCTYPE html><html><body>
 <a href="/whl/nightly/cpu/torch-2.16.0.dev20261130%2Bcpu-cp311-cp311-linux_x86_64.whl#sha256=00">one</a>

@@ -1,4 +1,4 @@
-"""Tests of canishard.install: where torch comes from, and whether there is room for it."""
+"""Tests of canishard.walk.install: where torch comes from, and whether there is room for it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from canishard import install
 from canishard.errors import DiskSpaceError
-from canishard.install import GB, RESERVE_BYTES, choose_index, environment, need_bytes, options, plan_disk
 from canishard.releases import Release
+from canishard.walk import install
+from canishard.walk.install import (
+    GB,
+    RESERVE_BYTES,
+    choose_index,
+    environment,
+    need_bytes,
+    options,
+    plan_disk,
+)
 
 RELEASE = Release(version="7.1.0", python="3.11", pins=("setuptools",))
 PRERELEASE = Release(version="7.2.0rc1", python="3.11", stable=False)

@@ -16,12 +16,13 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from canishard import catalogue, digest, ids, nightlies, record, releases
-from canishard.child import run_child
+from canishard import catalogue, digest, ids, record, releases
 from canishard.errors import CanishardError, ConfigurationError, InfraError
-from canishard.measure import Runner, measure
 from canishard.outcome import Outcome, Status
 from canishard.record import Record
+from canishard.walk import nightlies
+from canishard.walk.child import run_child
+from canishard.walk.measure import Runner, measure
 
 FOLDER = Path(".canishard") / "bisect"
 COMPARE_URL = "https://github.com/pytorch/pytorch/compare"

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from canishard import data, newest, releases
+from canishard import data, releases
+from canishard.walk import newest
 
 TEXT = """# A comment that stays.
 pins = ["numpy==2.4.6"]

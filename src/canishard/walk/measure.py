@@ -10,9 +10,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from canishard import install, record
+from canishard import record
 from canishard.errors import InfraError
 from canishard.record import Record
+from canishard.walk import install
 
 Runner = Callable[[Sequence[str], Mapping[str, str], Path], int]
 """Runs a command with an environment, its output shown and logged to the file; returns the exit code."""

@@ -1,4 +1,4 @@
-"""Tests of canishard.runs: reading what a run left, and putting it into words."""
+"""Tests of canishard.walk.runs: reading what a run left, and putting it into words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from canishard.runs import Run, describe, exit_code, failing_step, read_run
+from canishard.walk.runs import Run, describe, exit_code, failing_step, read_run
 
 SUMMARY = {
     "selected": 4,

@@ -14,7 +14,7 @@ from canishard.compare import Change, compare
 from canishard.launch import explain
 from canishard.outcome import Case, Outcome, Status
 from canishard.record import CANARY
-from canishard.session_state import MEASURED, SessionState, known_texts
+from canishard.session.state import MEASURED, SessionState, known_texts
 
 CHECKS_DIRECTORY = Path(checks.__file__).parent
 BAD = frozenset({Status.WRONG, Status.ERROR, Status.HANG, Status.CRASH, Status.FLAKY, Status.INFRA})
