@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -213,32 +212,26 @@ def test_without_a_script_the_page_leads_on() -> None:
 
 # ---- in a browser --------------------------------------------------------------------------------
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[playwright.Page]:
+def opened(tmp_path: Path, browser: playwright.Browser) -> Iterator[playwright.Page]:
     """Open the page that compares two releases from a file; nothing may be said in the console."""
     files = pages(full()) | {
         f"static/{path.name}": path.read_bytes() for path in (FOLDER / "static").iterdir()
     }
     for name, content in files.items():
         data_files.replace(tmp_path / name, content)
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
-        page = browser.new_page()
-        said: list[str] = []
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.goto((tmp_path / "compare.html").as_uri())
-        yield page
-        browser.close()
+    page = browser.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto((tmp_path / "compare.html").as_uri())
+    yield page
+    page.close()
     assert said == []
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+@pytest.mark.browser
 def test_two_releases_are_chosen_and_linked(opened: playwright.Page) -> None:
     said = opened.locator("#said")
     assert said.inner_text() == "2 cells fixed, 1 cell lost coverage, 1 cell indeterminate; 0 cells the same."
@@ -264,7 +257,7 @@ def test_two_releases_are_chosen_and_linked(opened: playwright.Page) -> None:
     assert said.inner_text() == "1 cell fixed, 1 cell changed kind, 2 cells removed; 0 cells the same."
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+@pytest.mark.browser
 def test_a_link_restores_the_choice_and_a_wrong_one_falls_back(opened: playwright.Page) -> None:
     opened.goto(f"{opened.url}#old=2.8.0&new=2.7.1&group=gloo-cpu")
     assert opened.input_value("#old") == "2.8.0"

@@ -6,8 +6,6 @@ Where there is no Chromium the tests are skipped, and fail where CANISHARD_REQUI
 from __future__ import annotations
 
 import functools
-import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -18,7 +16,7 @@ import msgspec
 import pytest
 from made_up import failed, outcome, quirk, record
 from made_up_pages import site
-from playwright.sync_api import Browser, Page, Request, Response, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Request, Response, Route
 
 from canishard import catalogue
 from canishard.outcome import Outcome, Status
@@ -27,14 +25,6 @@ from canishard.releases import Release
 from canishard.report.site import files
 from canishard.report.site.base import Site
 
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 GRADIENTS, MENDED = "fsdp2.gradients[reduce=default]", "fsdp2.gradients+force_sum"
 SUM, AVG = "collectives.all_reduce[op=sum]", "collectives.all_reduce[op=avg]"
 GPIPE, SAVE, HOSTILE = "pp.gpipe", "dcp.save", "tp.hostile"
@@ -134,19 +124,6 @@ def server(folder: Path) -> Iterator[str]:
 def addresses(folder: Path, server: str) -> dict[str, str]:
     """Return where the site begins, as files and from a web server under a prefix."""
     return {"file": (folder / "some" / "prefix").as_uri() + "/", "server": server}
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium")
-    if program is None:
-        if os.environ.get("CANISHARD_REQUIRE_BROWSER"):
-            pytest.fail("CANISHARD_REQUIRE_BROWSER is set, and there is no `chromium` on PATH")
-        pytest.skip("needs a browser: no `chromium` on PATH (apt-get install chromium)")
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
-        yield found
-        found.close()
 
 
 Open = Callable[..., Page]

@@ -1,0 +1,32 @@
+"""The one browser of a test run: Playwright's synchronous calls allow no second one beside it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    program = shutil.which("chromium")
+    if program is None:
+        if os.environ.get("CANISHARD_REQUIRE_BROWSER"):
+            pytest.fail("CANISHARD_REQUIRE_BROWSER is set, and there is no `chromium` on PATH")
+        pytest.skip("needs a browser: no `chromium` on PATH (apt-get install chromium)")
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
+        yield found
+        found.close()
