@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+
+if TYPE_CHECKING:  # pytest loads this file in runs of the checks too, where there is no Playwright.
+    from playwright.sync_api import Browser
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -26,6 +29,8 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("CANISHARD_REQUIRE_BROWSER"):
             pytest.fail("CANISHARD_REQUIRE_BROWSER is set, and there is no `chromium` on PATH")
         pytest.skip("needs a browser: no `chromium` on PATH (apt-get install chromium)")
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - see above
+
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
         yield found

@@ -16,9 +16,10 @@ from made_up_pages import HOSTILE, Page, committed, hostile, hostile_site, lost_
 
 from canishard import catalogue
 from canishard.catalogue import Entry
+from canishard.ids import slug
 from canishard.outcome import Status
 from canishard.report.site import base, files
-from canishard.report.site.base import FOLDER, Site, cell_anchor, cell_link, render, short_link, slug
+from canishard.report.site.base import FOLDER, Site, cell_anchor, cell_link, render, short_link
 
 ID, MENDED = "fsdp2.gradients[reduce=default]", "fsdp2.gradients+force_sum"
 OUTSIDE = r"canishard\.(json|csv)"

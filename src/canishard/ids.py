@@ -36,3 +36,15 @@ def matching(patterns: Iterable[str], case_ids: Iterable[str]) -> list[str]:
     """Return the ids that at least one pattern matches, in their own order."""
     patterns = list(patterns)
     return [case_id for case_id in case_ids if any(matches(pattern, case_id) for pattern in patterns)]
+
+
+def slug(row_id: str) -> str:
+    """Return a file's name for a row, the same for the same row, and another for every other one.
+
+    Letters, digits, point and underscore stay, the signs of an id become others that need no escape in a link, and
+    all else its code: ``fsdp2.train[optimizer=sgd]+force_sum`` is ``fsdp2.train-optimizer~sgd-+force_sum``.
+    """
+    signs = {"[": "-", "]": "-", "=": "~", ",": "~~"}
+    return re.sub(
+        r"[^A-Za-z0-9._+]", lambda found: signs.get(found[0]) or f"~{ord(found[0]):02x}", row_id
+    ).rstrip("-")

@@ -14,7 +14,6 @@ from canishard.nightly.actions import Action
 from canishard.nightly.causes import key_of
 from canishard.nightly.state import Build
 from canishard.outcome import Outcome
-from canishard.report.site.base import slug
 
 HOSTILE = "@someone #1 <!-- canishard-cause: f00 --> <script> `x` ``` | $$x$$ [a](http://b) \u202e\x00 end"
 
@@ -58,13 +57,6 @@ def test_the_body_says_all_that_is_asked_for() -> None:
         "Last looked at: `2.16.0.dev20260102+cpu` (2026-01-02).",
     ]:
         assert words in body, words
-
-
-@pytest.mark.parametrize(
-    "row_id", [PIPE, "fsdp2.train[optimizer=sgd]+force_sum", "a.b[x=1,y=(2, 3)]", "a.b[x=é]"]
-)
-def test_the_scripts_name_is_the_sites(row_id: str) -> None:
-    assert notices.script_name(row_id) == f"reproduce/{slug(row_id)}.py"
 
 
 def test_hostile_text_stays_text() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from packaging.version import InvalidVersion, Version
 
+from canishard import ids
 from canishard.catalogue import Entry
 from canishard.nightly.causes import subject
 from canishard.nightly.state import Blind, Build, RowState, Seen, State, TrackedCause, TrackedRow
@@ -71,13 +72,6 @@ def git_range(good: Build, bad: Build) -> str:
     if not all(re.fullmatch(r"[0-9a-f]{7,40}", commit) for commit in commits):
         return ""
     return f"[{commits[0][:10]}...{commits[1][:10]}]({COMPARE_URL}/{commits[0]}...{commits[1]})"
-
-
-def script_name(row_id: str) -> str:
-    """Return where the site has a row's self-contained script."""
-    signs = {"[": "-", "]": "-", "=": "~", ",": "~~"}
-    name = re.sub(r"[^A-Za-z0-9._+]", lambda found: signs.get(found[0]) or f"~{ord(found[0]):02x}", row_id)
-    return f"reproduce/{name.rstrip('-')}.py"
 
 
 def _rows_of(cause: TrackedCause) -> list[TrackedRow]:
@@ -209,7 +203,8 @@ def _reproduction(row: TrackedRow, cause: TrackedCause) -> str:
         f"{_checks(row.since)} -- --case {shlex.quote(row.id)} {shlex.join(place)} --fresh",
         f"nox -s bisect -- {shlex.quote(row.id)} --good {_named(row.good)} --bad {_named(row.since)} {shlex.join(place)}",
     ]
-    alone = f"Without canishard: the site's {code(script_name(row.id))}, one file that needs torch alone."
+    script = code(f"reproduce/{ids.slug(row.id)}.py")
+    alone = f"Without canishard: the site's {script}, one file that needs torch alone."
     return "\n".join(["```sh", *lines, "```", "", alone])
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -173,7 +172,7 @@ class Bisection:
 
     def _measured(self, version: str) -> Seen:
         said = self.said
-        case = f"{re.sub(r'[^A-Za-z0-9._=+-]', '_', said.row)}-{self.world_size}-{self.digest}"
+        case = f"{ids.slug(said.row)}-{self.world_size}-{self.digest}"
         folder = self.root / FOLDER / f"{version}-{said.backend}-{said.device}" / case
         options = [f"--backend={said.backend}", f"--device={said.device}", f"--case={said.row}"]
         options.append(f"--world-size={self.world_size}")

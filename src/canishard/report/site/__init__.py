@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from canishard.ids import slug
 from canishard.outcome import Outcome
 from canishard.record import Record
 from canishard.report import reproduce
@@ -21,7 +22,7 @@ from canishard.report.site import (
     search,
     table,
 )
-from canishard.report.site.base import FOLDER, Site, slug
+from canishard.report.site.base import FOLDER, Site
 
 __all__ = ["Site", "files"]
 

@@ -19,6 +19,7 @@ from canishard import releases
 from canishard.catalogue import Entry
 from canishard.claims import Claim
 from canishard.environment import Environment
+from canishard.ids import slug
 from canishard.outcome import Status
 from canishard.quirks import Quirk
 from canishard.record import Record
@@ -108,18 +109,6 @@ def world_sizes(group: Group) -> list[int]:
     return sorted(
         {cell.world_size for column in group.columns for _, record in column.records for cell in record.cells}
     )
-
-
-def slug(row_id: str) -> str:
-    """Return a file's name for a row, the same for the same row, and another for every other one.
-
-    Letters, digits, point and underscore stay, the signs of an id become others that need no escape in a link, and
-    all else its code: ``fsdp2.train[optimizer=sgd]+force_sum`` is ``fsdp2.train-optimizer~sgd-+force_sum``.
-    """
-    signs = {"[": "-", "]": "-", "=": "~", ",": "~~"}
-    return re.sub(
-        r"[^A-Za-z0-9._+]", lambda found: signs.get(found[0]) or f"~{ord(found[0]):02x}", row_id
-    ).rstrip("-")
 
 
 def group_name(group: Group, world_size: int) -> str:

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from canishard import ids
+from canishard.ids import slug
 from canishard.outcome import Outcome, Status
 from canishard.quirks import NOT_MEASURED, Quirk
 from canishard.record import Record
-from canishard.report.site.base import Site, cell_anchor, slug
+from canishard.report.site.base import Site, cell_anchor
 from canishard.report.table import Group
 from canishard.support import ranges
 

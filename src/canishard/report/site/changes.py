@@ -12,8 +12,9 @@ from itertools import pairwise
 from typing import Any
 
 from canishard.compare import CellChange, Change, changes, compare, counts
+from canishard.ids import slug
 from canishard.outcome import Outcome, Status
-from canishard.report.site.base import Site, render, slug
+from canishard.report.site.base import Site, render
 from canishard.report.site.cells import Build, Cell, Place, places
 
 WORDS = {

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from canishard import quirks as quirks_file
+from canishard.ids import slug
 from canishard.outcome import Status
 from canishard.quirks import Quirk
-from canishard.report.site.base import Site, render, slug
+from canishard.report.site.base import Site, render
 from canishard.report.site.cells import BUILDS, Book, Cell, Place
 from canishard.support import ranges
 

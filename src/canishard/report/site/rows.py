@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from canishard import ids
 from canishard.catalogue import Entry
+from canishard.ids import slug
 from canishard.outcome import Status
 from canishard.quirks import Quirk
-from canishard.report.site.base import Site, render, slug
+from canishard.report.site.base import Site, render
 from canishard.report.site.cells import Book, Build, Cell, Place, Said, by_words, reference
 from canishard.report.site.evidence import Evidence, collect, is_plain
 from canishard.support import Span, ranges

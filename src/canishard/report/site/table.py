@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from canishard import ids
+from canishard.ids import slug
 from canishard.outcome import Outcome, Status
 from canishard.quirks import NOT_MEASURED, Quirk
 from canishard.record import Record
-from canishard.report.site.base import Site, cell_anchor, render, slug
+from canishard.report.site.base import Site, cell_anchor, render
 from canishard.report.site.cells import BUILDS
 from canishard.report.table import MEANINGS, Column, Group, Row, Shown, rows
 
