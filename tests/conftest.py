@@ -1,9 +1,10 @@
-"""The one browser of a test run: Playwright's synchronous calls allow no second one beside it."""
+"""What all tests share: signals as a terminal has them, and one browser, beside which Playwright allows no second."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,13 @@ ARGUMENTS = [
     "--disable-sync",
     "--no-first-run",
 ]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interruptible() -> None:
+    """Let SIGINT end what the tests start: a shell has its background jobs ignore it, and children inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
