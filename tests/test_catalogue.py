@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from canishard import catalogue
+from canishard import catalogue, data, record, releases
 from canishard.errors import ConfigurationError
 from canishard.outcome import Case
 
@@ -144,3 +144,10 @@ def test_the_sources_say_what_importing_the_checks_says() -> None:
         (entry.id, size): said(entry) for entry in catalogue.load().values() for size in entry.world_sizes
     }
     assert list(dict.fromkeys(case.id for case in cases)) == list(catalogue.load())
+
+
+def test_the_digests_of_rows_are_those_of_the_committed_records() -> None:
+    version = releases.ci_release(releases.load()).version
+    found = record.load(next((data.matrix_dir() / "results").glob(f"torch-{version}-*64.json")))
+    wanted = {cell.id: cell.digest for cell in found.cells}
+    assert {entry.id: catalogue.digest_of(entry) for entry in catalogue.load().values()} == wanted

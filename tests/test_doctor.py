@@ -154,7 +154,8 @@ def test_what_it_does_not_know_is_handed_to_pytest_and_its_own_options_are_not_t
     examine: Doctor,
 ) -> None:
     examine(measured(*canaries()), arguments=["-k", "fsdp2", "--checks", "mine"])
-    assert examine.arguments[:4] == ["--pyargs", "canishard.checks", "--backend=gloo", "--device=cpu"]
+    assert examine.arguments[:3] == ["--pyargs", "canishard.checks", "-W"]
+    assert examine.arguments[4:6] == ["--backend=gloo", "--device=cpu"]
     assert examine.arguments[-4:] == ["-k", "fsdp2", "--checks", "mine"]
 
     for taken in (["--record", "x"], ["--record=x"], ["--release", "2.8.0"]):

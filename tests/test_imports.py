@@ -20,7 +20,7 @@ BESIDE_TORCH = {
 
 LAYERS = [
     {"errors", "outcome", "ids", "walk", "check", "checks", "launch.channel", "launch.memory", "launch.processes", "sources"},
-    {"data", "digest", "normalise", "environment", "releases", "refusals", "catalogue", "steadiness", "launch.rank",
+    {"data", "digest", "suite", "normalise", "environment", "releases", "refusals", "catalogue", "steadiness", "launch.rank",
      "launch.inventory", "launch.server", "launch.judge", "launch.client"},
     {"record", "journal", "launch.watch", "launch.stretches"},
     {"compare", "quirks", "support", "claims", "expectations", "merge", "launch.launcher"},

@@ -1,7 +1,7 @@
 """The rows as their sources declare them, read without importing torch: what each is called, and its text.
 
 A check's decorator is evaluated by itself, from constants alone: a few kinds of expressions, no attribute, no call
-but of ``tuple``, ``list`` and ``dict``. May import ``sources`` and ``errors``.
+but of ``tuple``, ``list`` and ``dict``. May import ``digest``, ``sources`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 import canishard
-from canishard import sources
+from canishard import digest, sources
 from canishard.errors import ConfigurationError
 
 CHECKS = Path(canishard.__file__).with_name("checks")
@@ -201,3 +201,25 @@ def _evaluated(expression: ast.AST) -> Iterator[ast.AST]:
         return
     for child in ast.iter_child_nodes(expression):
         yield from _evaluated(child)
+
+
+def digest_of(entry: Entry) -> str:
+    """Return the digest of a row of our own checks, as its source is now."""
+    return digest.digest(CHECKS / f"{entry.family}.py", entry.function)
+
+
+def workarounds(entries: Mapping[str, Entry]) -> dict[str, list[str]]:
+    """Return of each row without one the rows of its subject that have a workaround, and no parameter that it has not."""
+    mending: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries.values():
+        if entry.workaround:
+            mending.setdefault((entry.family, entry.subject), []).append(entry)
+    return {
+        entry.id: [
+            other.id
+            for other in mending.get((entry.family, entry.subject), [])
+            if other.params.items() <= entry.params.items()
+        ]
+        for entry in entries.values()
+        if not entry.workaround
+    }

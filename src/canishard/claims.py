@@ -17,7 +17,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from canishard import data, ids
 from canishard.environment import channel_key
-from canishard.outcome import Outcome, Status
+from canishard.outcome import Outcome, Status, words
 from canishard.quirks import NOT_MEASURED
 from canishard.record import Record
 from canishard.support import ranges
@@ -303,23 +303,19 @@ def lines(found: Iterable[Verdict]) -> list[Line]:
         measured += [verdict.release] if verdict.cells else []
         for seen in verdict.cells:
             key = (seen.finding, seen.outcome.status, seen.outcome.id)
-            rows.setdefault(key, {}).setdefault(verdict.release, set()).add(_words(seen.outcome))
+            rows.setdefault(key, {}).setdefault(verdict.release, set()).add(words(seen.outcome))
     alike: dict[tuple[Finding, Status, tuple[str, ...]], dict[str, set[str]]] = {}
-    for (finding, status, row), words in rows.items():
-        alike.setdefault((finding, status, tuple(words)), {})[row] = set().union(*words.values())
+    for (finding, status, row), said in rows.items():
+        alike.setdefault((finding, status, tuple(said)), {})[row] = set().union(*said.values())
     together = [
         Line(
             finding=finding,
             status=status,
-            how=sorted(set().union(*words.values())),
-            rows=sorted(words),
+            how=sorted(set().union(*by_row.values())),
+            rows=sorted(by_row),
             releases=list(releases),
             where=ranges(releases, measured),
         )
-        for (finding, status, releases), words in alike.items()
+        for (finding, status, releases), by_row in alike.items()
     ]
     return sorted(together, key=lambda line: (list(Finding).index(line.finding), line.rows, line.status))
-
-
-def _words(outcome: Outcome) -> str:
-    return f"{outcome.status.value} ({outcome.deviation})" if outcome.deviation else outcome.status.value

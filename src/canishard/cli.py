@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from canishard import __version__, commands, record, steadiness
+from canishard import __version__, commands, record, steadiness, suite
 from canishard.errors import CanishardError, ConfigurationError
 from canishard.report import Nightly
 
@@ -80,11 +80,11 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> int:
     """Run the checks under pytest, and write the record as JSON where that is asked for."""
     chosen = ["--backend", options.backend, "--device", options.device, *rest]
     if options.json is None:
-        return _pytest(chosen)
+        return suite.run(chosen)
     with tempfile.TemporaryDirectory(prefix="canishard-run-") as folder:
         path = Path(folder) / "record.json"
         with _stdout_kept_clean():
-            code = _pytest([*chosen, f"--record={path}"])
+            code = suite.run([*chosen, f"--record={path}"])
         content = path.read_bytes() if path.exists() else b""
     if options.json == "-":
         sys.stdout.buffer.write(content)
@@ -144,15 +144,3 @@ def _write(path: Path, content: bytes) -> None:
     except OSError as error:
         msg = f"--json {path}: cannot be written: {error.strerror}"
         raise ConfigurationError(msg) from None
-
-
-def _pytest(arguments: list[str]) -> int:
-    try:
-        import pytest  # noqa: PLC0415 - an extra: reading records needs none of it
-    except ImportError:
-        msg = "pytest is not installed; install canishard[checks] to run checks"
-        raise ConfigurationError(msg) from None
-    # The command line has loaded canishard before pytest could rewrite its asserts, which it says; a project whose
-    # settings make warnings errors would end there.
-    quiet = ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
-    return int(pytest.main(["--pyargs", "canishard.checks", *quiet, *arguments]))

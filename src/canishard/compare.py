@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from canishard.outcome import Outcome, Status
+from canishard.outcome import Outcome, Status, words
 from canishard.record import Record
 
 
@@ -102,13 +102,7 @@ class CellChange(msgspec.Struct, kw_only=True, frozen=True):
     def __str__(self) -> str:
         """Return it as one line: ``newly_wrong: fsdp2.train[...] (2 ranks): pass -> wrong (summed)``."""
         ranks = f"{self.world_size} rank{'s' if self.world_size != 1 else ''}"
-        return f"{self.change.value}: {self.id} ({ranks}): {_words(self.old)} -> {_words(self.new)}"
-
-
-def _words(outcome: Outcome | None) -> str:
-    if outcome is None:
-        return "absent"
-    return f"{outcome.status.value} ({outcome.deviation})" if outcome.deviation else outcome.status.value
+        return f"{self.change.value}: {self.id} ({ranks}): {words(self.old)} -> {words(self.new)}"
 
 
 def changes(old: Record, new: Record) -> list[CellChange]:

@@ -20,7 +20,7 @@ import msgspec
 from canishard import ids
 from canishard import quirks as quirks_file
 from canishard import record as record_files
-from canishard.catalogue import Entry
+from canishard.catalogue import Entry, workarounds
 from canishard.environment import Environment, Variant, channel_key
 from canishard.errors import RecordError
 from canishard.outcome import Outcome, Status
@@ -170,6 +170,7 @@ def build(
 def _rows(records: Iterable[Record], catalogue: Mapping[str, Entry]) -> list[Row]:
     """Return a row an entry, measured or not, then those of checks that are gone."""
     measured = {outcome.id for record in records for outcome in record.cells}
+    mending = workarounds(catalogue)
     declared = [
         Row(
             id=entry.id,
@@ -179,25 +180,12 @@ def _rows(records: Iterable[Record], catalogue: Mapping[str, Entry]) -> list[Row
             title=entry.title,
             world_sizes=list(entry.world_sizes),
             rests_on=list(entry.rests_on),
-            workarounds=_workarounds(entry, catalogue),
+            workarounds=mending.get(entry.id, []),
         )
         for entry in catalogue.values()
     ]
     gone = sorted(measured - catalogue.keys())
     return [*declared, *(Row(id=row, family=ids.family(row), workaround=_workaround(row)) for row in gone)]
-
-
-def _workarounds(entry: Entry, catalogue: Mapping[str, Entry]) -> list[str]:
-    """Return the rows of an entry's subject that have a workaround, and no parameter that it has not."""
-    if entry.workaround:
-        return []
-    return [
-        other.id
-        for other in catalogue.values()
-        if other.workaround
-        and (other.family, other.subject) == (entry.family, entry.subject)
-        and other.params.items() <= entry.params.items()
-    ]
 
 
 def _workaround(row: str) -> str:

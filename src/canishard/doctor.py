@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from canishard import compare, published, record
+from canishard import compare, published, record, suite
 from canishard.dataset import Dataset
 from canishard.environment import Environment
 from canishard.errors import ChangedError, ConfigurationError, InfraError, NothingSelectedError
@@ -39,7 +39,9 @@ def main(*, backend: str = "gloo", device: str = "cpu", arguments: Sequence[str]
         raise ConfigurationError(msg)
     with tempfile.TemporaryDirectory(prefix="canishard-doctor-") as folder:
         path = Path(folder) / "measured.json"
-        code = _run(backend, device, path, Path(folder), arguments)
+        # As one argument each: pytest would look for its settings where a path that stands alone is.
+        where = [f"--backend={backend}", f"--device={device}", f"--record={path}", f"--state={folder}"]
+        code = suite.run([*where, *arguments])
         if code not in GOOD_ENDS or not path.exists():
             return code
         measured = record.load(path)
@@ -53,20 +55,6 @@ def main(*, backend: str = "gloo", device: str = "cpu", arguments: Sequence[str]
     if after is None or not after.cells:
         return NothingSelectedError.exit_code
     return ChangedError.exit_code if compare.changes(before, after) else 0
-
-
-def _run(backend: str, device: str, path: Path, state: Path, arguments: Sequence[str]) -> int:
-    try:
-        import pytest  # noqa: PLC0415 - an extra: telling that it is missing needs none of it
-    except ImportError:
-        msg = "pytest is not installed; install canishard[checks] to run checks"
-        raise ConfigurationError(msg) from None
-    where = [f"--backend={backend}", f"--device={device}"]
-    # As one argument each: pytest would look for its settings where a path that stands alone is.
-    kept = [f"--record={path}", f"--state={state}"]
-    # This module is loaded already, which matters only for the asserts of a plugin.
-    quiet = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    return int(pytest.main(["--pyargs", "canishard.checks", *where, *kept, *quiet, *arguments]))
 
 
 # ---- the published column ------------------------------------------------------------------------

@@ -94,6 +94,13 @@ class Outcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_def
         return self.id, self.world_size
 
 
+def words(outcome: Outcome | None) -> str:
+    """Return what a cell did, in words: ``wrong (summed instead of averaged)``; ``absent`` for none."""
+    if outcome is None:
+        return "absent"
+    return f"{outcome.status.value} ({outcome.deviation})" if outcome.deviation else outcome.status.value
+
+
 class Case(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A check with its parameters and world size: a row of the table, as the parent knows it."""
 

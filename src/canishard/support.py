@@ -13,7 +13,7 @@ from itertools import groupby
 import msgspec
 
 from canishard.environment import channel_key
-from canishard.outcome import Outcome, Status
+from canishard.outcome import Outcome, Status, words
 from canishard.quirks import NOT_MEASURED
 from canishard.record import Record
 
@@ -121,20 +121,16 @@ def _verdict(seen: _Seen) -> tuple[Verdict, str]:
         names = sorted({name for _, outcome in seen for name in outcome.names})
         return Verdict.YES, f"as {', '.join(names)}" if names else ""
     if not statuses & {Status.PASS, Status.FLAKY}:
-        return Verdict.NO, "; ".join(sorted({_words(outcome) for _, outcome in seen}))
+        return Verdict.NO, "; ".join(sorted({words(outcome) for _, outcome in seen}))
     groups: dict[str, set[str]] = {}
     for record, outcome in seen:
         where = f"{outcome.world_size} rank{'s' if outcome.world_size != 1 else ''}"
         if len({other.environment for other, _ in seen}) > 1:
             where += f" on {record.name}"
-        groups.setdefault(_words(outcome), set()).add(where)
+        groups.setdefault(words(outcome), set()).add(where)
     return Verdict.PARTIAL, "; ".join(
         f"{words}: {', '.join(sorted(groups[words]))}" for words in sorted(groups)
     )
-
-
-def _words(outcome: Outcome) -> str:
-    return f"{outcome.status.value} ({outcome.deviation})" if outcome.deviation else outcome.status.value
 
 
 def ranges(some: Iterable[str], measured: Sequence[str]) -> str:

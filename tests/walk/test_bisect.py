@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from made_up import canaries, outcome, record
 
-from canishard import catalogue, digest, releases
+from canishard import catalogue, releases
 from canishard import record as record_files
 from canishard.outcome import Status
 from canishard.walk import bisect, nightlies
@@ -38,8 +38,7 @@ def test_what_cannot_be_judged_widens_the_answer() -> None:
 
 
 def digest_of(row: str) -> str:
-    entry = catalogue.load()[row]
-    return digest.digest(Path(digest.SHARED).with_name("checks") / f"{entry.family}.py", entry.function)
+    return catalogue.digest_of(catalogue.load()[row])
 
 
 class Nox:

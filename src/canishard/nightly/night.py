@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from canishard import catalogue, data, digest, expectations, record, releases
+from canishard import catalogue, data, expectations, record, releases
 from canishard.compare import REGRESSIONS
 from canishard.environment import Environment
 from canishard.errors import CanishardError, ChangedError, InfraError
@@ -207,7 +207,7 @@ class Measurement:
             if (there.channel, there.backend, there.device) != (self.control, place.backend, place.device):
                 continue
             if there.flavour == place.flavour:
-                digests = _digests()
+                digests = {entry.id: catalogue.digest_of(entry) for entry in catalogue.load().values()}
                 return {cell.key: cell.status for cell in found.cells if digests.get(cell.id) == cell.digest}
         return {}
 
@@ -223,12 +223,3 @@ class Measurement:
 def suite() -> set[Key]:
     """Return the cells that the checks declare now."""
     return {(entry.id, size) for entry in catalogue.load().values() for size in entry.world_sizes}
-
-
-def _digests() -> dict[str, str]:
-    """Return the digest of every row as its check is now."""
-    folder = Path(digest.SHARED).with_name("checks")
-    return {
-        entry.id: digest.digest(folder / f"{entry.family}.py", entry.function)
-        for entry in catalogue.load().values()
-    }

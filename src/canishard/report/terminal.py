@@ -13,7 +13,7 @@ from canishard.compare import CellChange, Change, changes
 from canishard.dataset import Dataset
 from canishard.environment import channel_key
 from canishard.needs import Finding, Holding
-from canishard.outcome import Outcome
+from canishard.outcome import words
 from canishard.published import Answer, Verdict, ranks
 from canishard.record import Record
 from canishard.report.formats import plain
@@ -169,14 +169,8 @@ def _lines(found: Iterable[CellChange]) -> list[str]:
     """Return a line a row that changed alike with several numbers of ranks."""
     sizes: dict[tuple[str, str, str], list[int]] = {}
     for item in found:
-        sizes.setdefault((item.id, _words(item.old), _words(item.new)), []).append(item.world_size)
+        sizes.setdefault((item.id, words(item.old), words(item.new)), []).append(item.world_size)
     return [f"{row} ({ranks(own)}): {old} -> {new}" for (row, old, new), own in sizes.items()]
-
-
-def _words(outcome: Outcome | None) -> str:
-    if outcome is None:
-        return "absent"
-    return f"{outcome.status.value} ({outcome.deviation})" if outcome.deviation else outcome.status.value
 
 
 # ---- check ---------------------------------------------------------------------------------------

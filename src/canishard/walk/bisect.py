@@ -15,9 +15,9 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from canishard import catalogue, digest, ids, record, releases
+from canishard import catalogue, ids, record, releases
 from canishard.errors import CanishardError, ConfigurationError, InfraError
-from canishard.outcome import Outcome, Status
+from canishard.outcome import Outcome, Status, words
 from canishard.record import Record
 from canishard.walk import nightlies
 from canishard.walk.child import run_child
@@ -40,11 +40,6 @@ class Seen:
     def __str__(self) -> str:
         """Return it as ``2.8.0: wrong (summed instead of averaged), known``."""
         return f"{self.version}: {words(self.outcome)}, {'known' if self.is_known else 'measured'}"
-
-
-def words(outcome: Outcome) -> str:
-    """Return an outcome's status, with how the value is wrong."""
-    return f"{outcome.status.value} ({outcome.deviation})" if outcome.deviation else outcome.status.value
 
 
 def same(one: Outcome, other: Outcome) -> bool:
@@ -112,8 +107,7 @@ class Bisection:
             msg = f"{said.row}: no check declares this row{hint}"
             raise ConfigurationError(msg)
         self.world_size = said.world_size or min(self.entry.world_sizes)
-        source = Path(digest.SHARED).with_name("checks") / f"{self.entry.family}.py"
-        self.digest = digest.digest(source, self.entry.function)
+        self.digest = catalogue.digest_of(self.entry)
         self.versions = candidates(said.good, said.bad)
         self.seen: dict[str, Seen] = {}
         self.records = record.load_all(root / "matrix" / "results")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from canishard import ids
-from canishard.catalogue import Entry
+from canishard.catalogue import workarounds
 from canishard.ids import slug
 from canishard.outcome import Status
 from canishard.quirks import Quirk
@@ -78,10 +78,7 @@ class _Writer:
         self.quirks = site.quirks
         self.row_ids = self.book.row_ids
         self.supports = {(item.id, item.backend, item.device): item for item in site.supports}
-        self.workarounds: dict[tuple[str, str], list[Entry]] = {}
-        for entry in site.catalogue.values():
-            if entry.workaround:
-                self.workarounds.setdefault((entry.family, entry.subject), []).append(entry)
+        self.workarounds = workarounds(site.catalogue)
 
     def page(self, row_id: str) -> bytes:
         """Return a row's page."""
@@ -139,18 +136,9 @@ class _Writer:
 
     def _mending(self, row_id: str) -> list[str]:
         """Return the rows that measure what mends a row: of the same check, and of the quirks that it shows."""
-        entry = self.catalogue.get(row_id)
-        same: list[Entry] = []
-        if entry and not entry.workaround:
-            same = [
-                other
-                for other in self.workarounds.get((entry.family, entry.subject), [])
-                if other.params.items() <= entry.params.items()
-            ]
+        same = self.workarounds.get(row_id, [])
         quirks = [quirk.workaround for quirk in self.book.shows.get(row_id, []) if quirk.workaround]
-        return [
-            other for other in dict.fromkeys([*(other.id for other in same), *quirks]) if other in self.book
-        ]
+        return [other for other in dict.fromkeys([*same, *quirks]) if other in self.book]
 
     def _mends(self, place: Place, cells: Sequence[Cell], mending: Sequence[str]) -> list[Mend]:
         failing = {cell.build.channel for cell in cells if _fails(cell)}
