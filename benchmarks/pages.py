@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 
-from canishard import catalogue, claims, quirks, releases, support
-from canishard.environment import Environment, Variant
-from canishard.outcome import Attempt, Outcome, RankEvidence, Status
+from canishard import catalogue, releases
+from canishard.facts import claims, quirks, support
+from canishard.launch.outcome import Attempt, Outcome, RankEvidence, Status
 from canishard.record import Record, Suite
+from canishard.record.environment import Environment, Variant
 from canishard.report import site
 
 ROWS = 1000

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from canishard import record as record_files
-from canishard.environment import Environment, Variant
-from canishard.outcome import Attempt, Case, Outcome, RankEvidence, Status
-from canishard.quirks import Quirk
+from canishard.facts.quirks import Quirk
+from canishard.launch.outcome import Attempt, Case, Outcome, RankEvidence, Status
 from canishard.record import CANARY, Record, Suite
+from canishard.record.environment import Environment, Variant
 
 DIGEST = "0123456789abcdef"
 A, B = "fsdp2.gradients[reduce=default]", "pp.gpipe"

@@ -11,10 +11,11 @@ from typing import Any
 import html5lib
 from made_up import failed, outcome, record
 
-from canishard import catalogue, claims, quirks, releases, support
+from canishard import catalogue, releases
 from canishard import record as record_files
 from canishard.catalogue import Entry
-from canishard.outcome import Attempt, Outcome, RankEvidence, Status
+from canishard.facts import claims, quirks, support
+from canishard.launch.outcome import Attempt, Outcome, RankEvidence, Status
 from canishard.record import Record
 from canishard.report.site.base import Site
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from made_up import outcome, record
 
-from canishard import dataset
+from canishard.answers import dataset
 from canishard.cli import main
 
 

@@ -8,12 +8,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from answers.test_dataset import CATALOGUE, MENDED, ROW
 from made_up import canaries, outcome, record
-from test_dataset import CATALOGUE, MENDED, ROW
-from test_terminal import made_up
+from report.test_terminal import made_up
 
-from canishard import cli, data, dataset
+from canishard import cli, files
 from canishard import record as record_files
+from canishard.answers import dataset
 
 
 class Typed:
@@ -154,15 +155,15 @@ def test_a_column_of_a_moving_channel_is_in_the_whole_table(typed: Typed) -> Non
 
 def test_doctor_is_handed_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     called: dict[str, Any] = {}
-    fake = ModuleType("canishard.doctor")
+    fake = ModuleType("canishard.answers.doctor")
 
     def main(**options: Any) -> int:
         called.update(options)
         return 10
 
     monkeypatch.setattr(fake, "main", main, raising=False)
-    monkeypatch.setitem(sys.modules, "canishard.doctor", fake)
-    monkeypatch.setattr("canishard.doctor", fake, raising=False)
+    monkeypatch.setitem(sys.modules, "canishard.answers.doctor", fake)
+    monkeypatch.setattr("canishard.answers.doctor", fake, raising=False)
     assert cli.main(["doctor", "--backend", "mpi", "-k", "fsdp2"]) == 10
     assert called == {"backend": "mpi", "device": "cpu", "arguments": ["-k", "fsdp2"]}
 
@@ -171,7 +172,7 @@ def test_merge_tells_what_became_of_each_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     matrix, jobs = tmp_path / "matrix", tmp_path / "jobs"
-    monkeypatch.setattr(data, "matrix_dir", lambda: matrix)
+    monkeypatch.setattr(files, "matrix_dir", lambda: matrix)
     old, same = record(*canaries(), outcome(ROW)), record(*canaries(), channel="2.9.1")
     for stored in (old, same):
         record_files.save(stored, matrix / "results" / f"{stored.name}.json")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from canishard import data, quirks, record
-from canishard.outcome import Outcome, Status
+from canishard import files, record
+from canishard.facts import quirks
+from canishard.launch.outcome import Outcome, Status
 from canishard.record import Record
 
 RECORDS = [
     found
-    for found in record.load_all(data.matrix_dir() / "results")
+    for found in record.load_all(files.matrix_dir() / "results")
     if found.environment.is_stable
     and (found.environment.backend, found.environment.device) == ("gloo", "cpu")
 ]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from canishard import releases
-from canishard.data import read_toml
+from canishard.files import read_toml
 
 pytest.importorskip("nox")
 

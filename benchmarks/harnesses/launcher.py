@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.harnesses import WORLD_SIZE
-from canishard import refusals
-from canishard.launch import Launcher, Rules, Where
-from canishard.outcome import Case, Status
+from canishard.launch import Launcher, Rules, Where, refusals
+from canishard.launch.outcome import Case, Status
 
 
 class Running:

@@ -10,18 +10,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from canishard.dataset import Dataset
-    from canishard.published import Answer, Verdict, load, supports
+    from canishard.answers.dataset import Dataset
+    from canishard.answers.published import Answer, Verdict, load, supports
 
 __version__ = "0.1.0"
 __all__ = ["Answer", "Dataset", "Verdict", "load", "supports"]
 
 _PLACES = {
-    "Answer": "canishard.published",
-    "Dataset": "canishard.dataset",
-    "Verdict": "canishard.published",
-    "load": "canishard.published",
-    "supports": "canishard.published",
+    "Answer": "canishard.answers.published",
+    "Dataset": "canishard.answers.dataset",
+    "Verdict": "canishard.answers.published",
+    "load": "canishard.answers.published",
+    "supports": "canishard.answers.published",
 }
 
 

@@ -14,8 +14,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from canishard import __version__, commands, record, steadiness, suite
+from canishard import __version__, commands, record
+from canishard.answers import suite
 from canishard.errors import CanishardError, ConfigurationError
+from canishard.facts import steadiness
 from canishard.report import Nightly
 
 PROGRAM = "canishard"
@@ -96,16 +98,16 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> int:
 
 def report(options: argparse.Namespace, _rest: Sequence[str]) -> int:
     """Write the generated files, or only compare them."""
-    from canishard import data  # noqa: PLC0415 - `run` needs none of it
-    from canishard import report as files  # noqa: PLC0415 - `run` needs none of it
+    from canishard import files  # noqa: PLC0415 - `run` needs none of it
+    from canishard import report as generated  # noqa: PLC0415 - `run` needs none of it
 
-    root = data.checkout()
+    root = files.checkout()
     if options.check:
-        files.check(root)
+        generated.check(root)
         return 0
     columns = _nightly(options.nightly) if options.nightly else []
     steady = steadiness.load(options.nightly / "flakes.json") if options.nightly else None
-    for path in files.write(root, columns, steady):
+    for path in generated.write(root, columns, steady):
         print(f"written: {path}")
     return 0
 

@@ -1,6 +1,6 @@
 """The commands that answer from the data set: explain, diff, table and check; and doctor, which measures.
 
-May import all but ``pytest_plugin`` and ``cli``. A command's function takes the parsed options and what is left of the
+A command's function takes the parsed options and what is left of the
 command line, prints, and returns the exit code.
 """
 
@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from canishard import compare, data, merge, needs, published
-from canishard.dataset import Dataset
+from canishard import files
+from canishard.answers import needs, published
+from canishard.answers.dataset import Dataset
+from canishard.answers.needs import Holding
 from canishard.errors import ChangedError, ConfigurationError
-from canishard.needs import Holding
-from canishard.record import Record
+from canishard.facts import compare
+from canishard.record import Record, merge
 from canishard.report import formats, terminal
 from canishard.report.table import SYMBOLS
 
@@ -243,7 +245,7 @@ def _add_doctor(commands: Any) -> None:
 
 
 def _doctor(options: argparse.Namespace, rest: Sequence[str]) -> int:
-    from canishard import doctor  # noqa: PLC0415 - it loads what runs checks
+    from canishard.answers import doctor  # noqa: PLC0415 - it loads what runs checks
 
     return doctor.main(backend=options.backend, device=options.device, arguments=rest)
 
@@ -263,7 +265,7 @@ def _add_merge(commands: Any) -> None:
 
 
 def _merge(options: argparse.Namespace, _rest: Sequence[str]) -> int:
-    for stored, merged in merge.adopt(options.folder, data.checkout() / "matrix" / "results"):
+    for stored, merged in merge.adopt(options.folder, files.checkout() / "matrix" / "results"):
         found = compare.changes(stored, merged.record) if stored else []
         new = f"new, {len(merged.record.cells)} cells"
         what = f"{len(found)} cells changed" if stored else new

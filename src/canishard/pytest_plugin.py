@@ -57,6 +57,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Do what the marker says with the tests that have it, once all others have chosen and marked theirs."""
     if any(item.get_closest_marker(MARKER) for item in items):
-        from canishard import marker  # noqa: PLC0415 - nothing of ours is loaded in other runs
+        from canishard.answers import marker  # noqa: PLC0415 - nothing of ours is loaded in other runs
 
         marker.apply(config, items)

@@ -17,8 +17,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from canishard.data import entries, matrix_dir, raise_faults, read_toml, unknown_keys
 from canishard.errors import ConfigurationError
+from canishard.files import entries, matrix_dir, raise_faults, read_toml, unknown_keys
 
 INSTALLED = "installed"
 """What selects the torch that the current environment has."""

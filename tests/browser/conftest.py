@@ -19,7 +19,7 @@ from made_up_pages import site
 from playwright.sync_api import Browser, Page, Request, Response, Route
 
 from canishard import catalogue
-from canishard.outcome import Outcome, Status
+from canishard.launch.outcome import Outcome, Status
 from canishard.record import Record
 from canishard.releases import Release
 from canishard.report.site import files

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from canishard.launch import Launcher, Rules, Where
-from canishard.outcome import Case, Status
+from canishard.launch.outcome import Case, Status
 
 pytestmark = pytest.mark.torch
 

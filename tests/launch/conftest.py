@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from canishard import refusals
-from canishard.launch import Launcher, Rules, Where
-from canishard.outcome import Case, Outcome
+from canishard.launch import Launcher, Rules, Where, refusals
+from canishard.launch.outcome import Case, Outcome
 
 HERE = Path(__file__).parent
 

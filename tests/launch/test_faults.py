@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from canishard.launch import Launcher, Rules, ServerLost, Where, processes, watch
-from canishard.outcome import Case, Outcome, Status
+from canishard.launch.outcome import Case, Outcome, Status
 
 pytestmark = pytest.mark.torch
 
@@ -202,7 +202,7 @@ def test_a_sigkill_while_the_kernel_killed_for_memory_is_infra(
 
 DISK = """
 import json, sys
-from canishard import refusals
+from canishard.launch import refusals
 from canishard.launch import Launcher, Rules, Where
 words = refusals.load()
 rules = Rules(words.is_refusal, words.is_lost_peer, words.is_machine_fault)

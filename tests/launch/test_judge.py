@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from canishard.launch.judge import RankState, Rules, Run, judge, teardown_notes
-from canishard.outcome import Status
+from canishard.launch.outcome import Status
 
 RULES = Rules(
     is_refusal=lambda text: "refused" in text,

@@ -6,7 +6,7 @@ import pytest
 
 from canishard.launch import Launcher, Rules, Where
 from canishard.launch.launcher import fold
-from canishard.outcome import Attempt, Case, RankEvidence, Status
+from canishard.launch.outcome import Attempt, Case, RankEvidence, Status
 
 PASS, WRONG, CRASH, INFRA = Status.PASS, Status.WRONG, Status.CRASH, Status.INFRA
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from canishard.launch import Launcher, Rules, ServerLost, Where
-from canishard.outcome import Status
+from canishard.launch.outcome import Status
 
 pytestmark = pytest.mark.torch
 

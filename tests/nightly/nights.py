@@ -8,14 +8,14 @@ import msgspec
 from made_up import DIGEST, outcome, record, variant
 
 from canishard.catalogue import Entry
-from canishard.expectations import Entry as Expectation
+from canishard.facts.expectations import Entry as Expectation
+from canishard.launch.outcome import Outcome, Status
 from canishard.nightly import actions, state, verdict
 from canishard.nightly.actions import BLIND, Plan
 from canishard.nightly.settle import settle
 from canishard.nightly.state import Build, NightVerdict, State
 from canishard.nightly.suspects import suspects
 from canishard.nightly.verdict import Night
-from canishard.outcome import Outcome, Status
 from canishard.record import Record
 
 PRIM, OTHER, GRADIENTS, TRAIN = "prim.scatter[op=avg]", "prim.scatter[op=max]", "fsdp.gradients", "fsdp.train"

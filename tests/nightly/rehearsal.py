@@ -18,12 +18,13 @@ from pathlib import Path
 import msgspec
 from nightly.fake import Fake
 
-from canishard import ids, record
+from canishard import record
+from canishard.catalogue import ids
+from canishard.launch.outcome import Outcome, Status
 from canishard.nightly import github, night, publish, state
 from canishard.nightly.github import Done
 from canishard.nightly.state import Build, State
 from canishard.nightly.suspects import Key
-from canishard.outcome import Outcome, Status
 from canishard.record import Record
 from canishard.walk.child import run_child
 from canishard.walk.measure import Runner

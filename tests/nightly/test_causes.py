@@ -7,7 +7,7 @@ import itertools
 from nightly.nights import GRADIENTS, OTHER, PIPE, PRIM, ROWS, TRAIN, catalogue, cell, row
 
 from canishard.catalogue import Entry
-from canishard.compare import CellChange, compare
+from canishard.facts.compare import CellChange, compare
 from canishard.nightly.causes import Direction, direction, key_of, roots, subject, trace
 
 

@@ -7,15 +7,15 @@ from collections import Counter
 
 import pytest
 
-from canishard import catalogue, data, record
-from canishard.compare import Change
+from canishard import catalogue, files, record
+from canishard.facts.compare import Change
+from canishard.launch.outcome import Outcome, Status
 from canishard.nightly import actions, causes, verdict
 from canishard.nightly.actions import Kind, Plan
 from canishard.nightly.settle import settle
 from canishard.nightly.state import NightVerdict, State
 from canishard.nightly.suspects import is_mass, suspects
 from canishard.nightly.verdict import Night
-from canishard.outcome import Outcome, Status
 from canishard.record import Record
 
 FLAVOUR = "cuda-nodriver"
@@ -23,7 +23,7 @@ FLAVOUR = "cuda-nodriver"
 
 @functools.cache
 def committed(release: str) -> Record:
-    path = data.matrix_dir() / "results" / f"torch-{release}-{FLAVOUR}-gloo-cpu-cp311-linux-x86_64.json"
+    path = files.matrix_dir() / "results" / f"torch-{release}-{FLAVOUR}-gloo-cpu-cp311-linux-x86_64.json"
     if not path.exists():
         pytest.skip(f"no record of {release} is committed")
     return record.load(path)

@@ -9,10 +9,10 @@ import pytest
 from nightly.rehearsal import CONFIRMED, CONTROL, ROOT, Recorded, begin, committed, replaced
 
 from canishard import record
+from canishard.launch.outcome import Status
 from canishard.nightly import night, state, verdict
 from canishard.nightly.state import NightVerdict
 from canishard.nightly.verdict import Night
-from canishard.outcome import Status
 from canishard.walk import nightlies
 
 GPIPE = "pp.gpipe"

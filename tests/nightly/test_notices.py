@@ -9,11 +9,11 @@ import pytest
 from made_up import outcome
 from nightly.nights import GRADIENTS, OTHER, PIPE, PRIM, TRAIN, Story, catalogue, row
 
+from canishard.launch.outcome import Outcome
 from canishard.nightly import notices
 from canishard.nightly.actions import Action
 from canishard.nightly.causes import key_of
 from canishard.nightly.state import Build
-from canishard.outcome import Outcome
 
 HOSTILE = "@someone #1 <!-- canishard-cause: f00 --> <script> `x` ``` | $$x$$ [a](http://b) \u202e\x00 end"
 

@@ -8,9 +8,9 @@ import pytest
 from nightly.fake import Fake
 from nightly.rehearsal import ADDED, FLAPPING, NIGHTS, REMOVED, Played, Recorded, begin, play
 
+from canishard.launch.outcome import Status
 from canishard.nightly import night
 from canishard.nightly.state import NightVerdict
-from canishard.outcome import Status
 
 WANTED = [
     (NightVerdict.CHANGED, 10, ["#1 filed"]),

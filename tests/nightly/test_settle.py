@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from nightly.nights import PIPE, cell
 
-from canishard.compare import CellChange, Change, compare
+from canishard.facts.compare import CellChange, Change, compare
+from canishard.launch.outcome import Status
 from canishard.nightly.settle import Ruling, needed, settle
-from canishard.outcome import Status
 
 
 def change(old: str, new: str) -> CellChange:

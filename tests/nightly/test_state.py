@@ -10,9 +10,9 @@ from made_up import outcome
 from nightly.nights import GRADIENTS, PIPE, TRAIN, Story
 
 from canishard.errors import RecordError
+from canishard.launch.outcome import Status
 from canishard.nightly import state
 from canishard.nightly.state import Build, NightVerdict, PastNight, Standing, State, standing
-from canishard.outcome import Status
 
 
 def full() -> State:

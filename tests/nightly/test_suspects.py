@@ -6,8 +6,8 @@ import pytest
 from made_up import outcome, record
 from nightly.nights import GRADIENTS, OTHER, PIPE, PRIM, TRAIN, cell, expectation, ids, measured
 
-from canishard.compare import Change
 from canishard.errors import ConfigurationError
+from canishard.facts.compare import Change
 from canishard.nightly.suspects import MASS_AT_LEAST, is_mass, suspects
 from canishard.record import Record
 

@@ -20,11 +20,11 @@ from nightly.nights import (
 )
 
 from canishard.errors import ConfigurationError, RecordError
+from canishard.launch.outcome import Status
 from canishard.nightly import verdict
 from canishard.nightly.settle import settle
 from canishard.nightly.state import Build, NightVerdict
 from canishard.nightly.suspects import Suspects, suspects
-from canishard.outcome import Status
 
 
 def played(*nights: dict[str, str | None]) -> Story:

@@ -10,7 +10,7 @@ from made_up import canaries, outcome, record
 
 from canishard import catalogue, releases
 from canishard import record as record_files
-from canishard.outcome import Status
+from canishard.launch.outcome import Status
 from canishard.walk import bisect, nightlies
 
 ROW = "pp.gpipe"

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from canishard import data, releases
+from canishard import files, releases
 from canishard.walk import newest
 
 TEXT = """# A comment that stays.
@@ -57,7 +57,7 @@ def test_what_is_no_new_release(path: Path, version: str) -> None:
 
 def test_the_real_file_takes_a_row(tmp_path: Path) -> None:
     path = tmp_path / "releases.toml"
-    path.write_bytes((data.matrix_dir() / "releases.toml").read_bytes())
+    path.write_bytes((files.matrix_dir() / "releases.toml").read_bytes())
 
     assert newest.update(path, ["9.0.0"], "2030-01-01") == ["9.0.0"]
     assert releases.load(path)[-1].released == "2030-01-01"

@@ -9,8 +9,9 @@ import pytest
 from made_up import canaries, outcome, record
 
 from canishard import record as record_files
-from canishard import releases, steadiness
-from canishard.outcome import Status
+from canishard import releases
+from canishard.facts import steadiness
+from canishard.launch.outcome import Status
 from canishard.walk import repeat
 
 CI = releases.ci_release(releases.load()).version

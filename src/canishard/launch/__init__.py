@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from canishard.launch.client import ServerLost, recorded_environment
 from canishard.launch.judge import Rules
 from canishard.launch.launcher import START_METHODS, Launcher, OwnChecks
+from canishard.launch.outcome import Outcome, Status
 from canishard.launch.watch import Where
-from canishard.outcome import Outcome, Status
 
 if TYPE_CHECKING:
     from canishard.launch.own import Ranks, RanksFailed, explain, run_on_ranks

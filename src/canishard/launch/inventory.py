@@ -20,8 +20,8 @@ from typing import Any
 import torch
 
 from canishard import check as declared
-from canishard.digest import digest
-from canishard.ids import SAFE
+from canishard.catalogue.digest import digest
+from canishard.catalogue.ids import SAFE
 
 PINNED_PACKAGES = ("numpy", "safetensors")
 """Distributions beside torch that checks use; their versions belong to the variant."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from canishard.outcome import Attempt, RankEvidence, Status
+from canishard.launch.outcome import Attempt, RankEvidence, Status
 
 UNNAMED = "no known deviation"
 """What a deviation without a name is called."""

@@ -19,8 +19,8 @@ from canishard.errors import ConfigurationError, InfraError
 from canishard.launch import stretches
 from canishard.launch.client import Server, ServerLost
 from canishard.launch.judge import Rules, judge, teardown_notes
+from canishard.launch.outcome import GRAVE, NOT_RETRIED, Attempt, Case, Outcome, Status
 from canishard.launch.watch import Stage, Where
-from canishard.outcome import GRAVE, NOT_RETRIED, Attempt, Case, Outcome, Status
 
 START_METHODS = ("auto", "fork", "spawn")
 CHECK_MODULES = ("canishard.checks",)

@@ -1,7 +1,6 @@
 """A project's own functions on ranks, from any test or script.
 
-The parent's side, and ``call``, which the ranks run; neither imports torch. May import ``launcher`` and what it
-imports, and ``refusals``.
+The parent's side, and ``call``, which the ranks run; neither imports torch.
 """
 
 from __future__ import annotations
@@ -18,16 +17,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from canishard import refusals
 from canishard.errors import ConfigurationError, InfraError
-from canishard.launch import processes
+from canishard.launch import processes, refusals
 from canishard.launch.channel import MAX_TEXT
 from canishard.launch.client import ServerLost
 from canishard.launch.judge import Rules
 from canishard.launch.launcher import START_METHODS, Launcher
+from canishard.launch.outcome import Case, Outcome, Status
 from canishard.launch.server import MAX_FDS
 from canishard.launch.watch import Where
-from canishard.outcome import Case, Outcome, Status
 
 Value = str | int | float | bool
 Function = Callable[..., None]

@@ -22,7 +22,7 @@ from canishard.launch import processes, stretches
 from canishard.launch.channel import Channel, Message
 from canishard.launch.client import Server, ServerLost
 from canishard.launch.judge import RankState, Rules, Run, error_text, innermost
-from canishard.outcome import Case
+from canishard.launch.outcome import Case
 
 START_S = 180.0
 """Seconds for all ranks to reach their first line; a spawned one imports torch before it."""

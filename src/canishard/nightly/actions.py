@@ -1,7 +1,7 @@
 """From what is remembered and a night: what to do about issues, and what is remembered next. Pure.
 
-May import ``record``, ``catalogue``, ``errors`` and the other modules of ``nightly``. One issue a cause; its text is written anew
-each night, and people are notified by a comment only where something changed.
+One issue a cause; its text is written anew each night, and people are notified by a comment only where
+something changed.
 """
 
 from __future__ import annotations

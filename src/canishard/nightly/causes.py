@@ -1,6 +1,6 @@
 """Which rows changed because another one did: each change under the row that it is traced to. Pure.
 
-May import ``compare``, ``catalogue`` and ``ids``. A row says itself what it rests on. Rows that differ in their
+A row says itself what it rests on. Rows that differ in their
 parameters alone are one subject, ``collectives.reduce_scatter_tensor``: what breaks several operations of it in one
 night is one cause.
 """
@@ -14,9 +14,8 @@ from enum import Enum
 
 import msgspec
 
-from canishard import ids
-from canishard.catalogue import Entry
-from canishard.compare import REGRESSIONS, CellChange, Change
+from canishard.catalogue import Entry, ids
+from canishard.facts.compare import REGRESSIONS, CellChange, Change
 
 
 class Direction(str, Enum):

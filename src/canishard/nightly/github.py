@@ -1,6 +1,6 @@
 """The thin edge to GitHub: does what ``actions`` decided, by ``gh``.
 
-May import ``errors`` and the other modules of ``nightly``. An issue is found by its label and the hidden line in its
+An issue is found by its label and the hidden line in its
 text, never by a search, whose index lags. Every step can be done again: where one fails, the state is not saved, and
 the next night finds what was filed already.
 """

@@ -13,18 +13,19 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from canishard import catalogue, data, expectations, record, releases
-from canishard.compare import REGRESSIONS
-from canishard.environment import Environment
+from canishard import catalogue, files, record, releases
 from canishard.errors import CanishardError, ChangedError, InfraError
+from canishard.facts import expectations
+from canishard.facts.compare import REGRESSIONS
+from canishard.launch.outcome import Outcome, Status
 from canishard.nightly import settle, state, suspects, verdict
 from canishard.nightly.settle import Settled
 from canishard.nightly.state import Build, NightVerdict, Standing
 from canishard.nightly.summary import summary
 from canishard.nightly.suspects import Key, Suspects
 from canishard.nightly.verdict import Night
-from canishard.outcome import Outcome, Status
 from canishard.record import Record
+from canishard.record.environment import Environment
 from canishard.walk import nightlies
 from canishard.walk.child import run_child
 from canishard.walk.measure import Runner, measure
@@ -84,7 +85,7 @@ def write(folder: Path, night: Night, confirmed: Record | None) -> None:
     """Leave the record that the next night is compared with, and last what the night came to."""
     if confirmed is not None:
         record.save(confirmed, folder / CONFIRMED / f"{confirmed.name}.json")
-    data.replace(folder / NIGHT_FILE, verdict.encode(night))
+    files.replace(folder / NIGHT_FILE, verdict.encode(night))
 
 
 def confirmed_record(folder: Path, backend: str, device: str) -> Record | None:

@@ -1,7 +1,7 @@
 """What people read in an issue: title, body, comments. Pure text.
 
-May import ``nightlies``, ``catalogue``, ``report.text`` and the other modules of ``nightly``. What comes from torch or
-from a record is hostile: it stands in code, where GitHub links no name, mentions nobody, and shows it as it is.
+What comes from torch or from a record is hostile: it stands in code, where GitHub links no name, mentions
+nobody, and shows it as it is.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from packaging.version import InvalidVersion, Version
 
-from canishard import ids
-from canishard.catalogue import Entry
+from canishard.catalogue import Entry, ids
+from canishard.launch.outcome import Status
 from canishard.nightly.causes import subject
 from canishard.nightly.state import Blind, Build, RowState, Seen, State, TrackedCause, TrackedRow
 from canishard.nightly.tracking import Event
 from canishard.nightly.verdict import Night
-from canishard.outcome import Status
 from canishard.report.text import code, escape, table
 from canishard.walk import nightlies
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from canishard import catalogue, merge, record
+from canishard import catalogue, record
 from canishard.errors import CanishardError, RecordError
 from canishard.nightly import actions, causes, github, night, state, verdict
 from canishard.nightly.actions import Action, Kind
@@ -23,7 +23,7 @@ from canishard.nightly.state import NightVerdict
 from canishard.nightly.summary import summary
 from canishard.nightly.suspects import Key
 from canishard.nightly.verdict import Night
-from canishard.record import Record
+from canishard.record import Record, merge
 
 JOB_SUMMARY = "GITHUB_STEP_SUMMARY"
 """The environment variable that names the file which a job's page shows."""

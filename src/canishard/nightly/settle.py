@@ -1,7 +1,4 @@
-"""Whether a change stands: it is run again in fresh processes, in turn with the control release. Pure.
-
-May import ``compare``, ``outcome`` and ``nightly.suspects``.
-"""
+"""Whether a change stands: it is run again in fresh processes, in turn with the control release. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from enum import Enum
 
 import msgspec
 
-from canishard.compare import REGRESSIONS, UNDECIDED, CellChange, Change, compare
+from canishard.facts.compare import REGRESSIONS, UNDECIDED, CellChange, Change, compare
+from canishard.launch.outcome import Outcome, Status
 from canishard.nightly.suspects import Key
-from canishard.outcome import Outcome, Status
 
 NEW_RUNS, OLD_RUNS = 3, 2
 """What a change needs on either side, interleaved: new, old, new, old, new."""

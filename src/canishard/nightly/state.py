@@ -1,6 +1,6 @@
 """What the nightly remembers from one night to the next: ``state.json``, read strictly and written at once.
 
-May import ``data``, ``ids``, ``normalise``, ``outcome`` and ``errors``. It lies beside the confirmed record, on a branch of its own. Dates are
+It lies beside the confirmed record, on a branch of its own. Dates are
 given, never asked of a clock.
 """
 
@@ -14,10 +14,11 @@ from typing import Annotated
 import msgspec
 from packaging.version import InvalidVersion, Version
 
-from canishard import data, ids
+from canishard import files
+from canishard.catalogue import ids
 from canishard.errors import RecordError
-from canishard.normalise import MESSAGE_LENGTH
-from canishard.outcome import Outcome, Status
+from canishard.launch.normalise import MESSAGE_LENGTH
+from canishard.launch.outcome import Outcome, Status
 
 SCHEMA = 1
 """The number of the file's format; a newer one is refused, since what it says would be lost."""
@@ -318,4 +319,4 @@ def encode(state: State) -> bytes:
 
 def save(state: State, folder: Path) -> None:
     """Write the state under a temporary name and rename it."""
-    data.replace(folder / FILE, encode(state))
+    files.replace(folder / FILE, encode(state))

@@ -1,21 +1,18 @@
-"""What a night came to, on a job's page: the verdict first, then the reasons. Pure text.
-
-May import ``compare``, ``catalogue``, ``report.text`` and the other modules of ``nightly``.
-"""
+"""What a night came to, on a job's page: the verdict first, then the reasons. Pure text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from canishard.catalogue import Entry
-from canishard.compare import CellChange, Change, counts
+from canishard.facts.compare import CellChange, Change, counts
+from canishard.launch.outcome import Outcome
 from canishard.nightly.actions import NIGHTS, Action, Kind, Plan
 from canishard.nightly.causes import Direction, trace
 from canishard.nightly.notices import build, git_range, ranks, shown
 from canishard.nightly.settle import Ruling, Settled
 from canishard.nightly.state import NightVerdict, State, seen
 from canishard.nightly.verdict import Night
-from canishard.outcome import Outcome
 from canishard.report.text import code, escape, table
 
 LINES = 50

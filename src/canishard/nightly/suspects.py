@@ -1,7 +1,4 @@
-"""Which cells of a night are not what was confirmed, and whether they are so many that nobody can tell. Pure.
-
-May import ``compare``, ``expectations``, ``record``, ``outcome`` and ``errors``.
-"""
+"""Which cells of a night are not what was confirmed, and whether they are so many that nobody can tell. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from canishard.compare import REGRESSIONS, UNDECIDED, CellChange, Change, compare
 from canishard.errors import ConfigurationError
-from canishard.expectations import Entry, expected
-from canishard.outcome import Outcome
+from canishard.facts.compare import REGRESSIONS, UNDECIDED, CellChange, Change, compare
+from canishard.facts.expectations import Entry, expected
+from canishard.launch.outcome import Outcome
 from canishard.record import Record
 
 Key = tuple[str, int]

@@ -1,8 +1,7 @@
 """The causes that are followed from night to night: which rows are under each, and where each row stands. Pure.
 
-May import ``compare``, ``quirks``, ``record``, ``catalogue``, ``outcome`` and the modules of ``nightly`` below it. A
-row's cause is settled when its change is first confirmed and stays: a row that failed before another one did was not
-made to fail by it.
+A row's cause is settled when its change is first confirmed and stays: a row that failed before another one
+did was not made to fail by it.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from canishard.catalogue import Entry
-from canishard.compare import REGRESSIONS, CellChange, compare
+from canishard.facts.compare import REGRESSIONS, CellChange, compare
+from canishard.facts.quirks import NOT_MEASURED
+from canishard.launch.outcome import Outcome
 from canishard.nightly.causes import Cause, Direction, roots, trace
 from canishard.nightly.state import Build, RowState, State, TrackedCause, TrackedRow, Unsettled, seen
 from canishard.nightly.suspects import Key
 from canishard.nightly.verdict import Night
-from canishard.outcome import Outcome
-from canishard.quirks import NOT_MEASURED
 from canishard.record import Record
 
 _replace = msgspec.structs.replace

@@ -1,7 +1,7 @@
 """What a night came to, and the confirmed record that follows from it. Pure.
 
-May import ``compare``, ``record``, ``ids``, ``errors`` and the modules of ``nightly`` below it. Two rules hold
-throughout: nothing is told that was not confirmed, and nothing that could not be decided is forgotten.
+Two rules hold throughout: nothing is told that was not confirmed, and nothing that could not be decided is
+forgotten.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from canishard import ids
-from canishard.compare import UNDECIDED, CellChange
+from canishard.catalogue import ids
 from canishard.errors import ConfigurationError, RecordError
+from canishard.facts.compare import UNDECIDED, CellChange
+from canishard.launch.outcome import Outcome
 from canishard.nightly.settle import Ruling, Settled
 from canishard.nightly.state import Build, Date, NightVerdict
 from canishard.nightly.suspects import MASS, Key, Suspects, is_mass
-from canishard.outcome import Outcome
 from canishard.record import Record
 
 

@@ -1,6 +1,6 @@
 """The generated files: written by ``nox -s report``, and checked for staleness.
 
-May import all that follows from records. What is generated depends on the records, ``matrix/*.toml``, the checks'
+What is generated depends on the records, ``matrix/*.toml``, the checks'
 sources and the code alone: no clock, no order of hashes, no absolute path.
 """
 
@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from canishard import catalogue, claims, data, dataset, releases, support
-from canishard import quirks as quirks_file
+from canishard import catalogue, files, releases
 from canishard import record as record_files
+from canishard.answers import dataset
 from canishard.errors import ConfigurationError, StaleReportError
+from canishard.facts import claims, support
+from canishard.facts import quirks as quirks_file
+from canishard.facts.steadiness import Steadiness
 from canishard.record import Record
 from canishard.report import badges
 from canishard.report.excerpt import excerpt, filled
 from canishard.report.markdown import render
-from canishard.steadiness import Steadiness
 
 __all__ = ["Nightly", "check", "excerpt", "outputs", "render", "write"]
 
@@ -95,7 +97,7 @@ def write(root: Path, nightly: Sequence[Nightly] = (), steadiness: Steadiness | 
     stale = _stale(root, found)
     for path in stale:
         if path in found:
-            data.replace(root / path, found[path])
+            files.replace(root / path, found[path])
         else:
             (root / path).unlink()
     return stale

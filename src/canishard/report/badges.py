@@ -1,6 +1,6 @@
 """Badges: what passes on the newest measured release, a backend and a family each; as JSON and as SVG.
 
-May import ``dataset``, ``ids``, ``outcome`` and ``report.table``. The JSON is what an endpoint badge of a badge
+The JSON is what an endpoint badge of a badge
 service reads. No clock: a badge changes when the records do.
 """
 
@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from canishard.dataset import Dataset
-from canishard.outcome import Outcome, Status
-from canishard.quirks import NOT_MEASURED
+from canishard.answers.dataset import Dataset
+from canishard.facts.quirks import NOT_MEASURED
+from canishard.launch.outcome import Outcome, Status
 from canishard.report.table import Group, groups
 
 FOLDER = "badges"

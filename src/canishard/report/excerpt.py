@@ -1,7 +1,4 @@
-"""The small table in the README, between two markers, from the same records as the page.
-
-May import ``quirks``, ``record``, ``errors`` and the other modules of ``report``.
-"""
+"""The small table in the README, between two markers, from the same records as the page."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from canishard import ids
+from canishard.catalogue import ids
 from canishard.errors import ConfigurationError
-from canishard.outcome import Status
-from canishard.quirks import Quirk
+from canishard.facts.quirks import Quirk
+from canishard.launch.outcome import Status
 from canishard.record import Record
 from canishard.report.markdown import cell, head
 from canishard.report.table import MEANINGS, SYMBOLS, Shown, groups, rows

@@ -1,7 +1,6 @@
 """The table as the command line prints it, by symbol and word: Markdown for GitHub, HTML, or plain text.
 
-May import ``record``, ``ids`` and, of ``report``, ``table`` and ``text``. What comes from records is hostile text:
-each format takes out or escapes what it would obey.
+What comes from records is hostile text: each format takes out or escapes what it would obey.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Literal, get_args
 
 import tabulate
 
-from canishard import ids
+from canishard.catalogue import ids
 from canishard.record import Record
 from canishard.report import text
 from canishard.report.table import SYMBOLS, Group, Shown, groups, rows

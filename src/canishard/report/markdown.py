@@ -1,18 +1,16 @@
-"""``reports/COMPATIBILITY.md``: the quirks, then a table per family, from records alone.
-
-May import ``quirks``, ``record``, ``support``, ``ids``, ``outcome`` and the other modules of ``report``.
-"""
+"""``reports/COMPATIBILITY.md``: the quirks, then a table per family, from records alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from canishard import ids, support
-from canishard import quirks as quirks_file
-from canishard.environment import channel_key
-from canishard.outcome import Status
-from canishard.quirks import Place, Quirk
+from canishard.catalogue import ids
+from canishard.facts import quirks as quirks_file
+from canishard.facts import support
+from canishard.facts.quirks import Place, Quirk
+from canishard.launch.outcome import Status
 from canishard.record import Record
+from canishard.record.environment import channel_key
 from canishard.report.table import FLAVOURS, MEANINGS, SYMBOLS, Column, Group, Row, Shown, groups, rows
 from canishard.report.text import code, escape, table
 

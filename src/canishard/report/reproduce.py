@@ -15,13 +15,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from canishard import catalogue, refusals, sources
-from canishard.catalogue import Entry
-from canishard.digest import SHARED
+from canishard import catalogue
+from canishard.catalogue import Entry, sources
+from canishard.catalogue.digest import SHARED
+from canishard.catalogue.sources import Source, Statement
 from canishard.errors import ConfigurationError
-from canishard.outcome import Outcome
+from canishard.launch import refusals
+from canishard.launch.outcome import Outcome
 from canishard.report import reproduce_head
-from canishard.sources import Source, Statement
 
 _TEMPLATES = [Path(__file__).with_name(f"reproduce_{part}.py") for part in ("rank", "verdict", "runner")]
 _DECORATOR = "check"

@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from canishard.catalogue import Entry
-from canishard.outcome import Outcome
-from canishard.sources import Statement
+from canishard.catalogue.sources import Statement
+from canishard.launch.outcome import Outcome
 
 _WIDTH = 110
 

@@ -1,7 +1,4 @@
-"""What a table shows: columns, rows and cells of records, with their words and symbols.
-
-May import ``environment``, ``outcome`` and ``record``.
-"""
+"""What a table shows: columns, rows and cells of records, with their words and symbols."""
 
 from __future__ import annotations
 
@@ -9,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from canishard.environment import Environment, channel_key
-from canishard.outcome import Outcome, Status
+from canishard.launch.outcome import Outcome, Status
 from canishard.record import Record
+from canishard.record.environment import Environment, channel_key
 
 SYMBOLS = {
     Status.PASS: "✅",

@@ -1,6 +1,6 @@
 """What the command line prints of the data set: an explanation, what changed, and what blocks a project's needs.
 
-May import ``compare``, ``dataset``, ``needs``, ``published``, ``support`` and what they import. What comes from records is hostile text: what a terminal would obey is taken out of it.
+What comes from records is hostile text: what a terminal would obey is taken out of it.
 """
 
 from __future__ import annotations
@@ -8,16 +8,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
-from canishard import ids, published
-from canishard.compare import CellChange, Change, changes
-from canishard.dataset import Dataset
-from canishard.environment import channel_key
-from canishard.needs import Finding, Holding
-from canishard.outcome import words
-from canishard.published import Answer, Verdict, ranks
+from canishard.answers import published
+from canishard.answers.dataset import Dataset
+from canishard.answers.needs import Finding, Holding
+from canishard.answers.published import Answer, Verdict, ranks
+from canishard.catalogue import ids
+from canishard.facts.compare import CellChange, Change, changes
+from canishard.facts.support import Span, ranges
+from canishard.launch.outcome import words
 from canishard.record import Record
+from canishard.record.environment import channel_key
 from canishard.report.formats import plain
-from canishard.support import Span, ranges
 
 CHANGES = {
     Change.NEWLY_WRONG: "gives a wrong value without an error, and did not",

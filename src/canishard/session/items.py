@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from canishard import checks, ids, normalise
-from canishard.compare import Change, compare
-from canishard.launch import explain
-from canishard.outcome import Case, Outcome, Status
+from canishard import checks
+from canishard.catalogue import ids
+from canishard.facts.compare import Change, compare
+from canishard.launch import explain, normalise
+from canishard.launch.outcome import Case, Outcome, Status
 from canishard.record import CANARY
 from canishard.session.state import MEASURED, SessionState, known_texts
 

@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from canishard import __version__, merge
-from canishard.compare import CellChange, Change, changes
+from canishard import __version__
 from canishard.errors import CanishardError, ChangedError, ConfigurationError, InfraError
+from canishard.facts.compare import CellChange, Change, changes
 from canishard.launch import recorded_environment, stretches
-from canishard.outcome import Outcome, Status
-from canishard.record import CANARY, Record, Suite
+from canishard.launch.outcome import Outcome, Status
+from canishard.record import CANARY, Record, Suite, merge
 from canishard.session.items import BAD, CaseItem
 from canishard.session.state import COMMITTED, MEASURED, SessionState, known_texts, now
 

@@ -9,13 +9,13 @@ from typing import NoReturn
 
 import pytest
 
-from canishard import checks, record, refusals
-from canishard.environment import Environment, Variant, from_description
+from canishard import checks, record
 from canishard.errors import CanishardError, InfraError
-from canishard.journal import Journal
-from canishard.launch import Launcher, OwnChecks, Rules, ServerLost, Where
-from canishard.outcome import Case, Outcome, Status
+from canishard.launch import Launcher, OwnChecks, Rules, ServerLost, Where, refusals
+from canishard.launch.outcome import Case, Outcome, Status
 from canishard.record import Record
+from canishard.record.environment import Environment, Variant, from_description
+from canishard.record.journal import Journal
 
 MEASURED, JOURNAL, COMMITTED = "measured", "journal", "committed"
 """Where an outcome is from: this run, this machine's journal, or the committed record."""

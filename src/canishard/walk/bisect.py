@@ -15,9 +15,10 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from canishard import catalogue, ids, record, releases
+from canishard import catalogue, record, releases
+from canishard.catalogue import ids
 from canishard.errors import CanishardError, ConfigurationError, InfraError
-from canishard.outcome import Outcome, Status, words
+from canishard.launch.outcome import Outcome, Status, words
 from canishard.record import Record
 from canishard.walk import nightlies
 from canishard.walk.child import run_child

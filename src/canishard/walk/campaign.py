@@ -19,7 +19,7 @@ from pathlib import Path
 
 from canishard import releases
 from canishard.errors import CanishardError, ConfigurationError, DiskSpaceError, NothingSelectedError
-from canishard.outcome import Status
+from canishard.launch.outcome import Status
 from canishard.releases import Release
 from canishard.walk import install
 from canishard.walk.child import run_child

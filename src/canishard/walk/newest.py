@@ -15,7 +15,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from canishard import data, releases
+from canishard import files, releases
 from canishard.errors import CanishardError, InfraError
 
 _ROW = re.compile(r'^\[\[release\]\]\nversion = "([^"]+)"', re.MULTILINE)
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str], path: Path | None = None) -> int:
         prog="nox -s new-releases --", description="Add a row for each new stable release of torch."
     )
     parser.parse_args(arguments)
-    path = path or data.matrix_dir() / "releases.toml"
+    path = path or files.matrix_dir() / "releases.toml"
     try:
         added = update(path, listed(), datetime.now(timezone.utc).strftime("%Y-%m-%d"))
     except CanishardError as error:
@@ -69,7 +69,7 @@ def update(path: Path, versions: Sequence[str], day: str) -> list[str]:
             releases.load(draft)
         finally:
             draft.unlink(missing_ok=True)
-        data.replace(path, text.encode())
+        files.replace(path, text.encode())
     return [str(version) for version in new]
 
 

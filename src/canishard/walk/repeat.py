@@ -13,11 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from canishard import releases, steadiness
-from canishard.compare import changes
+from canishard import releases
 from canishard.errors import CanishardError, ChangedError
+from canishard.facts import steadiness
+from canishard.facts.compare import changes
+from canishard.facts.steadiness import Steadiness
 from canishard.record import Record
-from canishard.steadiness import Steadiness
 from canishard.walk.child import run_child
 from canishard.walk.measure import Runner, measure
 

@@ -16,7 +16,7 @@ from typing import Any
 from tabulate import tabulate
 
 from canishard.errors import ChangedError, InfraError
-from canishard.outcome import Status
+from canishard.launch.outcome import Status
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from canishard.data import replace
+from canishard.files import replace
 from canishard.releases import INSTALLED, Release
 
 PRESENTING = (

@@ -1,15 +1,14 @@
 """The site: static pages that need no network, and no script to be read.
 
-May import ``record`` and what lies below it, ``catalogue``, ``claims``, and the other modules of ``report``. All of it
-follows from the values of ``Site`` alone.
+All of it follows from the values of ``Site`` alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from canishard.ids import slug
-from canishard.outcome import Outcome
+from canishard.catalogue.ids import slug
+from canishard.launch.outcome import Outcome
 from canishard.record import Record
 from canishard.report import reproduce
 from canishard.report.site import (

@@ -17,16 +17,16 @@ import jinja2
 
 from canishard import releases
 from canishard.catalogue import Entry
-from canishard.claims import Claim
-from canishard.environment import Environment
-from canishard.ids import slug
-from canishard.outcome import Status
-from canishard.quirks import Quirk
+from canishard.catalogue.ids import slug
+from canishard.facts.claims import Claim
+from canishard.facts.quirks import Quirk
+from canishard.facts.steadiness import Steadiness
+from canishard.facts.support import Support
+from canishard.launch.outcome import Status
 from canishard.record import Record
+from canishard.record.environment import Environment
 from canishard.releases import Release
 from canishard.report.table import MEANINGS, Group, groups
-from canishard.steadiness import Steadiness
-from canishard.support import Support
 
 FOLDER = Path(__file__).parent
 

@@ -1,21 +1,18 @@
-"""Where each row was measured and what it did there: looked up in all records once, for the pages that show cells.
-
-May import ``environment``, ``outcome``, ``quirks``, ``record`` and ``report``'s tables.
-"""
+"""Where each row was measured and what it did there: looked up in all records once, for the pages that show cells."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from canishard import ids
-from canishard.ids import slug
-from canishard.outcome import Outcome, Status
-from canishard.quirks import NOT_MEASURED, Quirk
+from canishard.catalogue import ids
+from canishard.catalogue.ids import slug
+from canishard.facts.quirks import NOT_MEASURED, Quirk
+from canishard.facts.support import ranges
+from canishard.launch.outcome import Outcome, Status
 from canishard.record import Record
 from canishard.report.site.base import Site, cell_anchor
 from canishard.report.table import Group
-from canishard.support import ranges
 
 BUILDS = {
     "cpu": "CPU build",

@@ -1,7 +1,4 @@
-"""What changed: each release against the one before, and the data by which a script compares any two.
-
-May import ``compare``, ``outcome`` and, of the site, ``base`` and ``cells``.
-"""
+"""What changed: each release against the one before, and the data by which a script compares any two."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from canishard.compare import CellChange, Change, changes, compare, counts
-from canishard.ids import slug
-from canishard.outcome import Outcome, Status
+from canishard.catalogue.ids import slug
+from canishard.facts.compare import CellChange, Change, changes, compare, counts
+from canishard.launch.outcome import Outcome, Status
 from canishard.report.site.base import Site, render
 from canishard.report.site.cells import Build, Cell, Place, places
 

@@ -1,18 +1,15 @@
-"""What torch's documentation says beside what was measured: where they disagree, both ways, first.
-
-May import ``claims``, ``support`` and, of the site, ``base``.
-"""
+"""What torch's documentation says beside what was measured: where they disagree, both ways, first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from canishard.claims import Claim, Finding, Line, Stated, Verdict, lines, verdicts
-from canishard.environment import channel_key
-from canishard.outcome import Status
+from canishard.facts.claims import Claim, Finding, Line, Stated, Verdict, lines, verdicts
+from canishard.facts.support import ranges
+from canishard.launch.outcome import Status
+from canishard.record.environment import channel_key
 from canishard.report.site.base import Site, cell_link, render
-from canishard.support import ranges
 
 PATH = "claims.html"
 SHOWN = 3

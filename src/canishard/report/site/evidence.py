@@ -1,6 +1,6 @@
 """What lies behind the cells of a row, said once: cells with the same evidence together, ranks with equal texts too.
 
-May import ``outcome`` and ``site.cells``. Everything here is text of records: templates escape it.
+Everything here is text of records: templates escape it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from canishard.outcome import Attempt, Outcome, RankEvidence, Status
+from canishard.launch.outcome import Attempt, Outcome, RankEvidence, Status
 from canishard.report.site.cells import Cell
 
 TEXTS = {

@@ -1,13 +1,10 @@
-"""The first page: what is silently wrong and what mends it, how much passes on each release, and the way to the rest.
-
-May import ``outcome``, ``report``'s tables and, of the site, ``base``, ``table`` and ``quirk_pages``.
-"""
+"""The first page: what is silently wrong and what mends it, how much passes on each release, and the way to the rest."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from canishard.outcome import Status
+from canishard.launch.outcome import Status
 from canishard.report.site.base import Site, render
 from canishard.report.site.quirk_pages import Told, told
 from canishard.report.site.table import Head, Tally, by_family, heads, tally

@@ -1,11 +1,8 @@
-"""The page of the method: how a status is decided, what a cell is and is not, and the exact builds measured.
-
-May import ``outcome`` and, of the site, ``base`` and ``cells``.
-"""
+"""The page of the method: how a status is decided, what a cell is and is not, and the exact builds measured."""
 
 from __future__ import annotations
 
-from canishard.outcome import GRAVE, Status
+from canishard.launch.outcome import GRAVE, Status
 from canishard.report.site.base import Site, render
 from canishard.report.site.cells import places
 

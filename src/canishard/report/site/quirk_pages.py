@@ -1,7 +1,4 @@
-"""A page a quirk: what happens, where, how each row shows it, what mends it and where that was measured to work.
-
-May import ``quirks``, ``support`` and, of the site, ``base`` and ``cells``.
-"""
+"""A page a quirk: what happens, where, how each row shows it, what mends it and where that was measured to work."""
 
 from __future__ import annotations
 
@@ -9,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from canishard import quirks as quirks_file
-from canishard.ids import slug
-from canishard.outcome import Status
-from canishard.quirks import Quirk
+from canishard.catalogue.ids import slug
+from canishard.facts import quirks as quirks_file
+from canishard.facts.quirks import Quirk
+from canishard.facts.support import ranges
+from canishard.launch.outcome import Status
 from canishard.report.site.base import Site, render
 from canishard.report.site.cells import BUILDS, Book, Cell, Place
-from canishard.support import ranges
 
 
 @dataclass(frozen=True, kw_only=True)

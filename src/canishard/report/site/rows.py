@@ -1,22 +1,18 @@
-"""A page a row: where it works, what went wrong in each cell, and how to see it again.
-
-May import ``ids``, ``catalogue``, ``support`` and, of the site, ``base``, ``cells`` and ``evidence``.
-"""
+"""A page a row: where it works, what went wrong in each cell, and how to see it again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from canishard import ids
-from canishard.catalogue import workarounds
-from canishard.ids import slug
-from canishard.outcome import Status
-from canishard.quirks import Quirk
+from canishard.catalogue import ids, workarounds
+from canishard.catalogue.ids import slug
+from canishard.facts.quirks import Quirk
+from canishard.facts.support import Span, ranges
+from canishard.launch.outcome import Status
 from canishard.report.site.base import Site, render
 from canishard.report.site.cells import Book, Build, Cell, Place, Said, by_words, reference
 from canishard.report.site.evidence import Evidence, collect, is_plain
-from canishard.support import Span, ranges
 
 
 @dataclass(frozen=True, kw_only=True)

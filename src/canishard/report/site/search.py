@@ -1,6 +1,6 @@
 """What the table's search looks through beyond the page itself: a script that hands over the texts of each row.
 
-May import ``outcome``, ``quirks`` and ``record``. It is a script and no JSON, since a page below ``file://`` can load
+It is a script and no JSON, since a page below ``file://`` can load
 the one and not the other; it is ASCII, so that nothing in it can end a line or the script.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from canishard.outcome import Outcome, Status
-from canishard.quirks import Quirk
+from canishard.facts.quirks import Quirk
+from canishard.launch.outcome import Outcome, Status
 from canishard.report.site.base import Site, short_link
 
 PATH = "search.js"

@@ -1,7 +1,7 @@
 """The tables: a page for each backend, device and number of ranks, rows by family and feature, newest release first.
 
-May import ``ids``, ``outcome``, ``quirks``, ``record`` and ``report``'s tables. A table of 1,000 rows and 20 releases
-is to stay below 2 MB: a plain pass carries no link of its own, a script adds it; its row's head leads to the same page.
+A table of 1,000 rows and 20 releases is to stay below 2 MB: a plain pass carries no link of its own, a
+script adds it; its row's head leads to the same page.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from canishard import ids
-from canishard.ids import slug
-from canishard.outcome import Outcome, Status
-from canishard.quirks import NOT_MEASURED, Quirk
+from canishard.catalogue import ids
+from canishard.catalogue.ids import slug
+from canishard.facts.quirks import NOT_MEASURED, Quirk
+from canishard.launch.outcome import Outcome, Status
 from canishard.record import Record
 from canishard.report.site.base import Site, cell_anchor, render
 from canishard.report.site.cells import BUILDS

@@ -1,0 +1,1 @@
+"""The data set that is published, and whoever asks it: a terminal, a test suite, a library."""

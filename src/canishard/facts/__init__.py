@@ -1,0 +1,1 @@
+"""What follows from records; every function here is pure."""

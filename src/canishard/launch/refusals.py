@@ -1,0 +1,116 @@
+"""Which error texts are a clear refusal, and which only say that a peer is gone: ``matrix/refusals.toml``.
+
+The texts are ``Type: message``, as a rank reported them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from canishard import files
+from canishard.launch.outcome import Outcome, Status
+
+Predicate = Callable[[str], bool]
+
+
+class Refusal(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A wording that says plainly: this is not supported."""
+
+    pattern: str
+    """A regular expression, searched for in the first line of ``Type: message``."""
+    example: str
+    """A line that was seen, and that the pattern matches."""
+    backend: str
+    seen_on: str = ""
+    """The torch release on which we saw it."""
+    link: str = ""
+
+
+class LostPeer(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A wording that says that another rank is gone, or did not come: a symptom."""
+
+    pattern: str
+    """A regular expression, searched for in the whole of ``Type: message``."""
+    example: str
+    backend: str
+    seen_on: str = ""
+    link: str = ""
+
+
+class MachineFault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A wording that says that the machine is short of something: no verdict about torch."""
+
+    pattern: str
+    """A regular expression, searched for in the whole of ``Type: message``."""
+    example: str
+    link: str
+    """Where the wording is from: a manual, or a report of it."""
+
+
+class Wordings(msgspec.Struct, kw_only=True, frozen=True):
+    """All lists."""
+
+    refusals: list[Refusal]
+    lost_peers: list[LostPeer]
+    machine_faults: list[MachineFault]
+
+    def is_refusal(self, text: str) -> bool:
+        """Tell whether ``Type: message`` is a clear refusal; NotImplementedError always is."""
+        line = text.lstrip().partition("\n")[0]
+        return line.startswith("NotImplementedError") or any(
+            re.search(item.pattern, line) for item in self.refusals
+        )
+
+    def is_lost_peer(self, text: str) -> bool:
+        """Tell whether ``Type: message`` says that another rank is gone, or did not come."""
+        return any(re.search(item.pattern, text) for item in self.lost_peers)
+
+    def is_machine_fault(self, text: str) -> bool:
+        """Tell whether ``Type: message`` says that memory or disk is short."""
+        return any(re.search(item.pattern, text) for item in self.machine_faults)
+
+    def still_says(self, outcome: Outcome) -> bool:
+        """Tell whether an outcome from earlier would be an error, or a refusal, by today's wordings too."""
+        if outcome.status not in {Status.ERROR, Status.UNSUPPORTED} or not outcome.attempts:
+            return True
+        errors = [rank.error for rank in outcome.attempts[0].ranks]
+        refused = all(error and self.is_refusal(error) for error in errors)
+        return refused == (outcome.status is Status.UNSUPPORTED)
+
+
+@functools.cache
+def load(path: Path | None = None) -> Wordings:
+    """Read the file; ConfigurationError lists every fault, a pattern that misses its example included."""
+    path = path or files.matrix_dir() / "refusals.toml"
+    raw = files.read_toml(path)
+    faults = files.unknown_keys(raw, ["refusal", "lost_peer", "machine_fault"])
+    refused = files.entries(raw, "refusal", Refusal, faults)
+    lost = files.entries(raw, "lost_peer", LostPeer, faults)
+    machine = files.entries(raw, "machine_fault", MachineFault, faults)
+    rows: dict[str, Refusal | LostPeer | MachineFault] = {**refused, **lost, **machine}
+    for where, row in rows.items():
+        if not row.link and not getattr(row, "seen_on", ""):
+            faults.append(f"{where}: needs seen_on, a torch release, or link, where it was reported")
+        broken = files.pattern_faults(row.pattern, f"{where}.pattern")
+        faults.extend(broken)
+        if not broken and not re.search(row.pattern, row.example):
+            faults.append(f"{where}.pattern: does not match its own example")
+    files.raise_faults(path, faults)
+    return Wordings(
+        refusals=list(refused.values()), lost_peers=list(lost.values()), machine_faults=list(machine.values())
+    )
+
+
+def refusals(path: Path | None = None) -> Predicate:
+    """Return the predicate that tells a clear refusal by its ``Type: message``."""
+    return load(path).is_refusal
+
+
+def lost_peers(path: Path | None = None) -> Predicate:
+    """Return the predicate that tells a lost peer by its ``Type: message``."""
+    return load(path).is_lost_peer
