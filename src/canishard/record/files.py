@@ -6,10 +6,9 @@ pass. In memory a ``Record`` has both. Cells are written one a line: a changed c
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -18,11 +17,12 @@ import msgspec
 from canishard import files
 from canishard.catalogue import ids
 from canishard.errors import RecordError
-from canishard.launch.outcome import Attempt, Outcome, RankEvidence, Status
+from canishard.launch.outcome import Outcome, Status
+from canishard.record import evidence
 from canishard.record.environment import Environment, Variant
 
 SCHEMA = 1
-"""The number of the files' format; a reader refuses every other."""
+"""The number of the record's format; a reader refuses every other."""
 
 CANARY = "canary.all_reduce"
 """Where this does not pass, a record says nothing about torch."""
@@ -34,7 +34,6 @@ SCHEMA_FILES = ("record.schema.json", "evidence.schema.json")
 CaseId = Annotated[str, msgspec.Meta(pattern=ids.SAFE)]
 WorldSize = Annotated[int, msgspec.Meta(ge=1)]
 Time = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
-_Texts = dict[str, str]
 _File = TypeVar("_File", bound=msgspec.Struct)
 
 
@@ -110,25 +109,23 @@ class RecordFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class EvidenceCell(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is known beyond the cell; every text of an attempt is a key of ``texts``."""
+    """What is known beyond the cell."""
 
     id: CaseId
     world_size: WorldSize
     notes: list[str] = []
     """Remarks that do not change the status."""
     measurements: dict[str, float | str | None] = {}
-    attempts: list[Attempt] = []
-    """In order. ``message``, ``error``, ``traceback``, ``stacks`` and ``output`` are keys of ``texts``."""
+    attempts: list[evidence.Try] = []
+    """In order."""
 
 
-class EvidenceFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class EvidenceFile(evidence.Pools, kw_only=True, forbid_unknown_fields=True):
     """The evidence for one environment's cases: the file beside the record's."""
 
     schema: int
     environment: str
     """The name of the record that this belongs to."""
-    texts: _Texts
-    """Every text once, by its hash."""
     cells: list[EvidenceCell]
 
 
@@ -154,20 +151,19 @@ def encode(record: Record) -> tuple[bytes, bytes]:
         counts=record.counts,
         cells=[cell(outcome) for outcome in record.cells],
     )
-    texts: _Texts = {}
-    kept = [_stored(outcome, texts) for outcome in record.cells if _has_evidence(outcome)]
-    rest = EvidenceFile(schema=SCHEMA, environment=record.name, texts=texts, cells=kept)
-    return _render(main), _render(rest)
+    rest = EvidenceFile(schema=evidence.SCHEMA, environment=record.name, cells=[])
+    rest.cells = [_stored(outcome, rest) for outcome in record.cells if _has_evidence(outcome)]
+    return _render(main), _render(rest, separators=(",", ":"))
 
 
-def decode(main: bytes, evidence: bytes, name: str = "record") -> Record:
+def decode(main: bytes, beside: bytes, name: str = "record") -> Record:
     """Return the record that two files hold; ``name`` is the first one's, for errors.
 
     Raises RecordError with one line that names the file, and the path to the fault where there is one.
     """
-    file = _decode(main, RecordFile, name)
+    file = _decode(main, RecordFile, name, SCHEMA)
     rest_name = evidence_path(Path(name)).name
-    rest = _decode(evidence, EvidenceFile, rest_name)
+    rest = _decode(beside, EvidenceFile, rest_name, evidence.SCHEMA)
     _check_cells(file, name)
     if rest.environment != file.environment.name:
         fail(rest_name, "environment", f"is {rest.environment}, the record's is {file.environment.name}")
@@ -184,8 +180,7 @@ def decode(main: bytes, evidence: bytes, name: str = "record") -> Record:
         start_method=file.start_method,
         variables=file.variables,
         cells=[
-            _outcome(item, by_key.get((item.id, item.world_size)), rest.texts, rest_name)
-            for item in file.cells
+            _outcome(item, by_key.get((item.id, item.world_size)), rest, rest_name) for item in file.cells
         ],
     )
 
@@ -207,8 +202,8 @@ def load_all(folder: Path) -> list[Record]:
 
 def save(record: Record, path: Path) -> None:
     """Write both files of a record, the evidence first, each to a temporary name that is then renamed."""
-    main, evidence = encode(record)
-    files.replace(evidence_path(path), evidence)
+    main, beside = encode(record)
+    files.replace(evidence_path(path), beside)
     files.replace(path, main)
 
 
@@ -233,23 +228,24 @@ def _read(path: Path) -> bytes:
         raise RecordError(msg) from None
 
 
-def _render(file: msgspec.Struct) -> bytes:
-    """Return JSON with sorted keys and two blanks of indent, a list's items and a text one a line."""
+def _render(file: msgspec.Struct, separators: tuple[str, str] = (", ", ": ")) -> bytes:
+    """Return JSON with sorted keys and two blanks of indent, a list's and a pool's items one a line."""
     plain = msgspec.to_builtins(file, order="sorted")
-    fields = [f"  {_json(key)}: {_field(plain[key])}" for key in sorted(plain)]
+    fields = [f"  {_json(key, separators)}: {_field(plain[key], separators)}" for key in sorted(plain)]
     return ("{\n" + ",\n".join(fields) + "\n}\n").encode()
 
 
-def _field(value: Any) -> str:
+def _field(value: Any, separators: tuple[str, str]) -> str:
     if isinstance(value, list) and value:
-        return "[\n" + ",\n".join(f"    {_json(item)}" for item in value) + "\n  ]"
+        return "[\n" + ",\n".join(f"    {_json(item, separators)}" for item in value) + "\n  ]"
     if isinstance(value, dict) and value:
-        return "{\n" + ",\n".join(f"    {_json(key)}: {_json(value[key])}" for key in sorted(value)) + "\n  }"
-    return _json(value)
+        lines = (f"    {_json(key, separators)}: {_json(value[key], separators)}" for key in sorted(value))
+        return "{\n" + ",\n".join(lines) + "\n  }"
+    return _json(value, separators)
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True)
+def _json(value: Any, separators: tuple[str, str]) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=separators)
 
 
 def fail(name: str, where: str, what: str) -> NoReturn:
@@ -262,10 +258,10 @@ class _SchemaOnly(msgspec.Struct):
     schema: int
 
 
-def _decode(content: bytes, kind: type[_File], name: str) -> _File:
+def _decode(content: bytes, kind: type[_File], name: str, number: int) -> _File:
     try:
         schema = msgspec.json.decode(content, type=_SchemaOnly).schema
-        if schema == SCHEMA:
+        if schema == number:
             return msgspec.json.decode(content, type=kind)
     except msgspec.ValidationError as error:
         text, _, at = str(error).partition(" - at `$")
@@ -273,7 +269,7 @@ def _decode(content: bytes, kind: type[_File], name: str) -> _File:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         msg = f"{name}: not JSON, or cut off: {error}"
     else:
-        msg = f"{name}: schema: is {schema}, this canishard reads {SCHEMA} only"
+        msg = f"{name}: schema: is {schema}, this canishard reads {number} only"
     raise RecordError(msg)
 
 
@@ -290,59 +286,32 @@ def _check_cells(file: RecordFile, name: str) -> None:
         fail(name, "counts", "do not agree with the cells")
 
 
-# ---- evidence: equal texts once ------------------------------------------------------------------
+# ---- evidence ------------------------------------------------------------------------------------
 
 
 def _has_evidence(outcome: Outcome) -> bool:
     return outcome.status is not Status.PASS or bool(outcome.notes or outcome.measurements)
 
 
-def _stored(outcome: Outcome, texts: _Texts) -> EvidenceCell:
-    """Return an outcome's evidence with its texts moved to the table; a pass keeps notes and numbers only."""
+def _stored(outcome: Outcome, pools: evidence.Pools) -> EvidenceCell:
+    """Return an outcome's evidence, the most of it moved to the pools; a pass keeps notes and numbers only."""
     attempts = [] if outcome.status is Status.PASS else outcome.attempts
     return EvidenceCell(
         id=outcome.id,
         world_size=outcome.world_size,
         notes=outcome.notes,
         measurements=outcome.measurements,
-        attempts=[_with_texts(attempt, lambda text: _refer(text, texts)) for attempt in attempts],
+        attempts=[evidence.put(attempt, pools) for attempt in attempts],
     )
 
 
-def _refer(text: str, texts: _Texts) -> str:
-    if not text:
-        return ""
-    key = hashlib.sha256(text.encode()).hexdigest()[:16]
-    texts[key] = text
-    return key
-
-
-def _with_texts(attempt: Attempt, change: Callable[[str], str]) -> Attempt:
-    def changed(rank: RankEvidence) -> RankEvidence:
-        return msgspec.structs.replace(
-            rank,
-            error=change(rank.error),
-            traceback=change(rank.traceback),
-            stacks=change(rank.stacks),
-            output=change(rank.output),
-        )
-
-    return msgspec.structs.replace(
-        attempt, message=change(attempt.message), ranks=[changed(rank) for rank in attempt.ranks]
-    )
-
-
-def _outcome(stored: Cell, evidence: EvidenceCell | None, texts: _Texts, name: str) -> Outcome:
-    def text(key: str) -> str:
-        if key and key not in texts:
-            fail(
-                name,
-                "texts",
-                f"{key}, which {stored.id} at world size {stored.world_size} refers to, is missing",
-            )
-        return texts[key] if key else ""
-
-    evidence = evidence or EvidenceCell(id=stored.id, world_size=stored.world_size)
+def _outcome(stored: Cell, beside: EvidenceCell | None, pools: evidence.Pools, name: str) -> Outcome:
+    beside = beside or EvidenceCell(id=stored.id, world_size=stored.world_size)
+    try:
+        attempts = [evidence.attempt_of(tried, pools) for tried in beside.attempts]
+    except evidence.DanglingError as error:
+        who = f"{stored.id} at world size {stored.world_size}"
+        fail(name, error.pool, f"{error.key}, which {who} refers to, is missing")
     return Outcome(
         id=stored.id,
         world_size=stored.world_size,
@@ -351,9 +320,9 @@ def _outcome(stored: Cell, evidence: EvidenceCell | None, texts: _Texts, name: s
         deviation=stored.deviation,
         message=stored.message,
         names=stored.names,
-        notes=evidence.notes,
-        measurements=evidence.measurements,
-        attempts=[_with_texts(attempt, text) for attempt in evidence.attempts],
+        notes=beside.notes,
+        measurements=beside.measurements,
+        attempts=attempts,
     )
 
 
