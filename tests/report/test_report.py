@@ -336,15 +336,15 @@ def checkout(tmp_path: Path) -> Path:
 def test_write_then_check(checkout: Path) -> None:
     (checkout / "README.md").write_text(f"# Title\n{BEGIN}\n{END}\n", encoding="utf-8")
     written = {path.as_posix() for path in report.write(checkout)}
-    assert written >= {
+    badges = {path for path in written if path.startswith("reports/badges/gloo-cpu/")}
+    assert badges
+    assert written - badges == {
         "README.md",
         "matrix/evidence.schema.json",
         "matrix/record.schema.json",
         "reports/COMPATIBILITY.md",
-        "reports/canishard.csv",
         "reports/canishard.json",
         "reports/canishard.schema.json",
-        "reports/site/index.html",
     }
     assert report.write(checkout) == []
     report.check(checkout)
@@ -356,49 +356,67 @@ def test_a_checkout_without_a_readme(checkout: Path) -> None:
     report.check(checkout)
 
 
+def test_the_site_is_whole_and_lies_in_its_folder_alone(checkout: Path) -> None:
+    written = {path.relative_to(report.SITE).as_posix() for path in report.write_site(checkout)}
+    assert written >= {"index.html", "canishard.json", "canishard.csv", "canishard.schema.json"}
+    assert report.write_site(checkout) == []
+    (checkout / report.SITE / "left.html").write_text("of a row that is gone", encoding="utf-8")
+    assert report.write_site(checkout) == [report.SITE / "left.html"]
+    assert not (checkout / report.SITE / "left.html").exists()
+
+
+def test_git_ignores_the_site_and_what_is_committed_is_no_part_of_it() -> None:
+    root = files.checkout()
+    lines = (root / ".gitignore").read_text(encoding="utf-8").splitlines()
+    assert f"/{report.SITE.as_posix()}/" in lines
+    assert not [path for path in report.committed(root) if report.SITE in path.parents]
+
+
 def test_stale_files_are_named(checkout: Path) -> None:
     report.write(checkout)
     (checkout / "reports" / "COMPATIBILITY.md").write_text("edited", encoding="utf-8")
     (checkout / "matrix" / "record.schema.json").unlink()
-    (checkout / "reports" / "site" / "left.html").write_text("of a row that is gone", encoding="utf-8")
+    (checkout / "reports" / "badges" / "left.svg").write_text("of a row that is gone", encoding="utf-8")
     with pytest.raises(StaleReportError) as raised:
         report.check(checkout)
     assert str(raised.value) == (
-        "not what matrix/ gives: reports/COMPATIBILITY.md, matrix/record.schema.json, reports/site/left.html; "
+        "not what matrix/ gives: reports/COMPATIBILITY.md, matrix/record.schema.json, reports/badges/left.svg; "
         "run `nox -s report` and commit the result"
     )
     report.write(checkout)
     report.check(checkout)
-    assert not (checkout / "reports" / "site" / "left.html").exists()
+    assert not (checkout / "reports" / "badges" / "left.svg").exists()
 
 
 def test_no_path_of_this_machine_is_in_what_is_generated(checkout: Path) -> None:
-    for content in report.outputs(checkout).values():
+    for content in [*report.committed(checkout).values(), *report.site_files(checkout).values()]:
         assert str(checkout).encode() not in content
 
 
-def test_without_the_template_engine_it_says_what_to_install(
+def test_without_the_template_engine_all_but_the_site_is_written_and_it_says_what_to_install(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("canishard.report.site")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delattr(report, "site", raising=False)
     monkeypatch.setitem(sys.modules, "jinja2", None)
+    report.write(checkout)
+    report.check(checkout)
     with pytest.raises(ConfigurationError, match=r"pip install 'canishard\[report\]'"):
-        report.outputs(checkout)
+        report.write_site(checkout)
 
 
 def test_a_nightly_column_that_is_stale_says_so(checkout: Path) -> None:
     nightly = record(*canaries(), outcome(ID, 2), channel="nightly")
-    content = report.outputs(checkout, [report.Nightly(record=nightly, stale="2026-11-28")])
+    content = report.site_files(checkout, [report.Nightly(record=nightly, stale="2026-11-28")])
     table = content[Path("reports/site/table/gloo-cpu-2.html")].decode()
     assert "nightly" in table
     assert table.count("stale since 2026-11-28") == 1
     assert "stale since 2026-11-28" in content[Path("reports/site/index.html")].decode()
-    assert b"stale since" not in report.outputs(checkout)[Path("reports/site/index.html")]
+    assert b"stale since" not in report.site_files(checkout)[Path("reports/site/index.html")]
 
 
 def test_the_first_page_says_how_steady_the_suite_is(checkout: Path) -> None:
     steady = Steadiness(torch="2.8.0+cpu", date="2026-11-30", runs=2, cells=10, differing=[])
-    page = report.outputs(checkout, [], steady)[Path("reports/site/index.html")].decode()
+    page = report.site_files(checkout, [], steady)[Path("reports/site/index.html")].decode()
     assert "How steady it is: 0 of 10 cells differed from the first run" in page
