@@ -16,7 +16,7 @@ from pathlib import Path
 
 from canishard import __version__, commands, record
 from canishard.answers import suite
-from canishard.errors import CanishardError, ConfigurationError
+from canishard.errors import CanishardError
 from canishard.facts import steadiness
 from canishard.report import Nightly
 
@@ -98,7 +98,7 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> int:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     elif content:
-        _write(Path(options.json), content)
+        commands.write(Path(options.json), content, "--json")
     return code
 
 
@@ -145,13 +145,3 @@ def _stdout_kept_clean() -> Iterator[None]:
         sys.stdout.flush()
         os.dup2(kept, 1)
         os.close(kept)
-
-
-def _write(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except OSError as error:
-        msg = f"--json {path}: cannot be written: {error.strerror}"
-        raise ConfigurationError(msg) from None

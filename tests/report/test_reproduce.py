@@ -1,4 +1,4 @@
-"""A row's script stands alone, keeps hostile text inside its docstring, and shows what the record says."""
+"""A check's script stands alone, keeps hostile text inside its docstring, and shows what the record says."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import made_up
 import pytest
 from made_up import outcome
 
@@ -28,6 +29,7 @@ from canishard.launch.outcome import Outcome, Status
 from canishard.record import Record
 from canishard.report import reproduce, reproduce_verdict
 from canishard.report.reproduce_verdict import Rank
+from canishard.report.table import groups
 
 ENTRIES = catalogue.load()
 RECORDS = record.load_all(files.matrix_dir() / "results")
@@ -40,15 +42,19 @@ def cells_of(row: str) -> list[tuple[str, Outcome]]:
     return [(found.environment.channel, cell) for found in RECORDS for cell in found.cells if cell.id == row]
 
 
+CHECKS = list({reproduce.name(entry): entry.id for entry in reversed(ENTRIES.values())}.values())
+"""The first row of each check."""
+
+
 @functools.cache
 def script_of(row: str) -> str:
-    return reproduce.script(ENTRIES[row], cells_of(row))
+    return reproduce.script(reproduce.rows_of(ENTRIES[row], ENTRIES), cells_of(row))
 
 
 # -- the text -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("row", ENTRIES)
+@pytest.mark.parametrize("row", CHECKS)
 def test_a_script_is_python_3_10_and_has_every_name_that_it_uses(row: str) -> None:
     tree = ast.parse(script_of(row), feature_version=(3, 10))
 
@@ -68,7 +74,7 @@ def test_a_script_is_python_3_10_and_has_every_name_that_it_uses(row: str) -> No
     assert used - defined == set()
 
 
-@pytest.mark.parametrize("row", ENTRIES)
+@pytest.mark.parametrize("row", CHECKS)
 def test_a_script_imports_torch_and_the_standard_library_alone(row: str) -> None:
     imported: set[str] = set()
     for node in ast.walk(ast.parse(script_of(row))):
@@ -104,7 +110,7 @@ def test_the_head_says_how_to_run_it_and_what_was_seen_where() -> None:
         ("2.7.1", outcome(GRADIENTS, 2, "wrong", deviation="summed", message="got 2")),
     ]
 
-    head = ast.get_docstring(ast.parse(reproduce.script(ENTRIES[GRADIENTS], seen))) or ""
+    head = ast.get_docstring(ast.parse(reproduce.script([ENTRIES[GRADIENTS]], seen))) or ""
 
     assert head.startswith(f"{ENTRIES[GRADIENTS].title}.\n")
     assert "    python SCRIPT --ranks 2\n    torchrun --nproc-per-node 2 SCRIPT\n" in head
@@ -113,8 +119,46 @@ def test_the_head_says_how_to_run_it_and_what_was_seen_where() -> None:
     )
 
 
+def test_a_check_of_several_rows_has_one_script_with_the_row_as_its_option() -> None:
+    average, total = "collectives.all_reduce[op=avg]", "collectives.all_reduce[op=sum]"
+    rows = reproduce.rows_of(ENTRIES[average], ENTRIES)
+
+    text = reproduce.script(rows, [])
+
+    assert rows[0].id == average
+    assert {row.id for row in rows} == {row for row in ENTRIES if row.startswith("collectives.all_reduce[")}
+    assert reproduce.name(ENTRIES[average]) == reproduce.name(ENTRIES[total])
+    tables = [node for node in ast.parse(text).body if isinstance(node, ast.Assign)]
+    assert ast.literal_eval(tables[-1].value) == {row.id: (row.world_sizes, row.params) for row in rows}
+    head = ast.get_docstring(ast.parse(text)) or ""
+    assert f"    python SCRIPT --row '{average}' --ranks 2\n" in head
+    assert f"    torchrun --nproc-per-node 2 SCRIPT --row '{average}'\n" in head
+    assert f"That is its first row; --list lists all {len(rows)}." in head
+
+
+def test_each_check_has_a_name_of_its_own() -> None:
+    names = {(entry.module, entry.function): reproduce.name(entry) for entry in ENTRIES.values()}
+    assert len(set(names.values())) == len(names)
+    assert all(re.fullmatch(r"[\w.]+\.py", name) for name in names.values())
+
+
+def test_where_a_cell_was_measured_is_said_as_far_as_it_takes() -> None:
+    one, other = made_up.record(outcome("a.x")), made_up.record(outcome("a.x"), channel="2.9.1")
+    assert places([one, other]) == ["2.9.1", "2.8.0"]
+    cpu, mpi = (made_up.record(outcome("a.x"), **place) for place in ({"flavour": "cpu"}, {"backend": "mpi"}))
+    assert places([one, cpu]) == ["2.8.0 cpu", "2.8.0 nodrv"]
+    assert places([one, mpi]) == [
+        "2.8.0 (gloo on cpu, linux x86_64)",
+        "2.8.0 (mpi on cpu, linux x86_64)",
+    ]
+
+
+def places(records: list[Record]) -> list[str]:
+    return [place for place, _ in reproduce.observed(groups(records))["a.x"]]
+
+
 def test_a_row_that_was_not_measured_says_so() -> None:
-    assert "It was not measured yet." in reproduce.script(ENTRIES[GRADIENTS], [])
+    assert "It was not measured yet." in reproduce.script([ENTRIES[GRADIENTS]], [])
 
 
 def test_several_stages_cannot_be_run_by_torchrun_and_the_head_says_so() -> None:
@@ -140,10 +184,10 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_stays_in_the_docstring(text: str) -> None:
-    plain = ast.parse(reproduce.script(ENTRIES[GRADIENTS], []))
+    plain = ast.parse(reproduce.script([ENTRIES[GRADIENTS]], []))
     seen = [(text, outcome(GRADIENTS, 2, "wrong", deviation=text, message=text))]
 
-    tree = ast.parse(reproduce.script(ENTRIES[GRADIENTS], seen).encode())
+    tree = ast.parse(reproduce.script([ENTRIES[GRADIENTS]], seen).encode())
 
     assert [ast.dump(node) for node in tree.body[1:]] == [ast.dump(node) for node in plain.body[1:]]
     head = ast.get_docstring(tree, clean=False) or ""
@@ -156,13 +200,13 @@ def test_a_name_that_two_parts_want_is_said(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigurationError, match=r"bad\.it: .* is taken there: leaves \(bad\.py and check\.py\)"
     ):
-        reproduce.script(catalogue.load(tmp_path)["bad.it"], [], tmp_path)
+        reproduce.script([catalogue.load(tmp_path)["bad.it"]], [], tmp_path)
 
 
 def test_what_a_decorator_needs_stands_before_it(tmp_path: Path) -> None:
     write(tmp_path, "LIST = [1]\nSIZES = tuple(LIST)\nLATER = 3\n", "LATER", world_sizes="SIZES")
 
-    text = reproduce.script(catalogue.load(tmp_path)["bad.it"], [], tmp_path)
+    text = reproduce.script([catalogue.load(tmp_path)["bad.it"]], [], tmp_path)
 
     parts = ["LIST = [1]", "SIZES = tuple(LIST)", "def it(context", "LATER = 3"]
     assert sorted(parts, key=text.index) == parts
@@ -341,7 +385,7 @@ def test_a_script_fails_on_a_release_as_its_record_says(
 ) -> None:
     done = run(script_of(cell.id), tmp_path, "--ranks", str(cell.world_size), python=python)
 
-    assert f"torch {release}" in done.stdout
+    assert f"{cell.id}, torch {release}" in done.stdout
     assert observed(done).startswith(expected(cell))
     assert done.returncode == 1
 
@@ -352,9 +396,9 @@ def write(folder: Path, head: str, body: str, **declared: str) -> Entry:
     (folder / "bad.py").write_text(
         "from __future__ import annotations\nimport os\nimport torch.distributed as dist\n"
         f"from canishard.check import Context, check\n\n{head}\n\n"
-        f'@check(feature="f"{options})\ndef it(context: Context) -> None:\n    """It."""\n    {body}\n'
+        f'@check(feature="f"{options})\ndef it(context: Context, n: int = 0) -> None:\n    """It."""\n    {body}\n'
     )
-    return catalogue.load(folder)["bad.it"]
+    return next(iter(catalogue.load(folder).values()))
 
 
 ABORT = "os.abort() if context.rank else dist.barrier()"
@@ -384,7 +428,7 @@ def test_what_a_rank_does_is_told(
 ) -> None:
     entry = write(tmp_path, "", body, deadline_s="4.0")
 
-    done = run(reproduce.script(entry, [], tmp_path), tmp_path, launcher=launcher)
+    done = run(reproduce.script([entry], [], tmp_path), tmp_path, launcher=launcher)
 
     assert observed(done) == said
     assert told in done.stdout
@@ -393,10 +437,29 @@ def test_what_a_rank_does_is_told(
 
 
 @pytest.mark.torch
+def test_another_row_is_run_where_it_is_asked_for_and_a_bad_one_is_told(tmp_path: Path) -> None:
+    write(tmp_path, "", "context.equal('n', n, 1)", params='{"n": (1, 2)}', world_sizes="(3,)")
+    rows = list(catalogue.load(tmp_path).values())
+    text = reproduce.script(rows, [], tmp_path)
+
+    first = run(text, tmp_path)
+    assert (first.stdout.partition(",")[0], observed(first)) == ("bad.it[n=1]", "pass")
+    assert "3 ranks" in first.stdout
+    second = run(text, tmp_path, "--row", "bad.it[n=2]", "--ranks", "1")
+    assert (second.stdout.partition(",")[0], second.returncode) == ("bad.it[n=2]", 1)
+    assert run(text, tmp_path, "--list").stdout == "bad.it[n=1]\nbad.it[n=2]\n"
+    bad = run(text, tmp_path, "--row", "bad.it[n=3]")
+    assert bad.returncode == 2
+    assert bad.stderr.endswith(
+        "no row bad.it[n=3]; did you mean bad.it[n=2] or bad.it[n=1]? --list lists them\n"
+    )
+
+
+@pytest.mark.torch
 def test_a_name_that_does_not_exist_is_told_before_a_rank_starts(tmp_path: Path) -> None:
     entry = write(tmp_path, "", "context.equal('a', 1, 2)", needs='[("torch.no", "torch.never")]')
 
-    done = run(reproduce.script(entry, [], tmp_path), tmp_path)
+    done = run(reproduce.script([entry], [], tmp_path), tmp_path)
 
     assert observed(done) == "missing (torch.no does not exist (nor torch.never))"
     assert "rank" not in done.stdout.replace("2 ranks", "")

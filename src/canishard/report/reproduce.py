@@ -1,7 +1,8 @@
-"""A row as one self-contained script, which shows with torch and the standard library alone what was measured.
+"""A check as one self-contained script, which shows with torch and the standard library alone what was measured.
 
-The script is put together from source text: the check and what it reaches of its module, what that and the runner
-reach of ``canishard.check``, and the ``reproduce_*`` modules beside this one.
+The script is put together from source text: the check and what it reaches of the checks' files, what that and the
+runner reach of ``canishard.check``, and the ``reproduce_*`` modules beside this one. Which of the check's rows is run
+is an option of the script.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import shlex
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,35 +25,77 @@ from canishard.errors import ConfigurationError
 from canishard.launch import refusals
 from canishard.launch.outcome import Outcome
 from canishard.report import reproduce_head
+from canishard.report.table import Group
 
 _TEMPLATES = [Path(__file__).with_name(f"reproduce_{part}.py") for part in ("rank", "verdict", "runner")]
 _DECORATOR = "check"
 """The decorator: the script has its own, the first template's, which needs nothing of ``canishard.check``."""
+_ROWS = "ROWS"
+"""The name of a script's table of rows."""
 _WIDTH = 100
 
 
-def script(entry: Entry, seen: Sequence[tuple[str, Outcome]], folder: Path = catalogue.CHECKS) -> str:
-    """Return a script that reproduces a row; ``seen`` holds its cells, each with where it was measured.
+def name(entry: Entry) -> str:
+    """Return the name of the script of a row's check, the same for all its rows: ``collectives.all_reduce.py``."""
+    return f"{entry.module.removeprefix('canishard.checks.')}.{entry.function}.py"
 
-    ``folder`` is the one that the catalogue was read from. Raises ConfigurationError where two parts of the
-    script have the same name for different things.
+
+def command(entry: Entry, script: str) -> str:
+    """Return what to type to run a row by its check's script."""
+    return shlex.join(["python", script, "--row", entry.id, "--ranks", str(min(entry.world_sizes))])
+
+
+def rows_of(entry: Entry, entries: Mapping[str, Entry]) -> list[Entry]:
+    """Return all rows of a row's check, that row first."""
+    others = [other for other in entries.values() if name(other) == name(entry) and other.id != entry.id]
+    return [entry, *others]
+
+
+def observed(groups: Sequence[Group]) -> dict[str, list[tuple[str, Outcome]]]:
+    """Return each row's cells with where they were measured: the release, the build and the table where it takes them."""
+    seen: dict[str, list[tuple[str, Outcome]]] = {}
+    for group in groups:
+        for column in group.columns:
+            for label, record in column.records:
+                build = f" {label}" if len(column.records) > 1 else ""
+                place = f"{column.channel}{build}{f' ({group.title})' if len(groups) > 1 else ''}"
+                for cell in record.cells:
+                    seen.setdefault(cell.id, []).append((place, cell))
+    return seen
+
+
+def script(
+    rows: Sequence[Entry], seen: Sequence[tuple[str, Outcome]], folder: Path = catalogue.CHECKS
+) -> str:
+    """Return a script that reproduces the rows of a check, the first where none is asked for.
+
+    ``seen`` holds the first row's cells, each with where it was measured; ``folder`` is the one that the catalogue
+    was read from. Raises ConfigurationError where two parts of the script have the same name for different things.
     """
-    pieces = _pieces(entry.family, entry.function, folder)
+    first = rows[0]
+    pieces = _pieces(first.family, first.function, folder)
     imports = _imports(pieces)
-    _raise_collisions(entry, pieces, imports)
+    _raise_collisions(first, pieces, imports)
     sections = {
         "": [*pieces.decorator, *pieces.shared_first, *pieces.first],
-        entry.id: [pieces.check],
+        "the check": [pieces.check],
         "what it calls": pieces.rest,
         "comparison": pieces.shared_rest,
         "running it": pieces.runner,
     }
-    texts = [reproduce_head.docstring(entry, pieces.check, seen), "\n".join(_import_lines(imports))]
+    texts = [reproduce_head.docstring(rows, pieces.check, seen), "\n".join(_import_lines(imports))]
     for title, statements in sections.items():
         heading = f"# -- {title} ".ljust(_WIDTH, "-") + "\n\n" if title else ""
         texts.append(heading + _joined(statements) if statements else "")
-    texts.append(f'if __name__ == "__main__":\n    sys.exit(main({entry.function}, {entry.params!r}))')
+    texts.append(_rows(rows))
+    texts.append(f'if __name__ == "__main__":\n    sys.exit(main({first.function}, {_ROWS}))')
     return "\n\n\n".join(text.rstrip() for text in texts if text) + "\n"
+
+
+def _rows(rows: Sequence[Entry]) -> str:
+    """Return the rows as a constant: the numbers of ranks and the parameters of each, by its id."""
+    lines = [f"    {row.id!r}: ({list(row.world_sizes)!r}, {row.params!r})," for row in rows]
+    return "\n".join([f"{_ROWS} = {{", *lines, "}"])
 
 
 # -- which statements -----------------------------------------------------------------------------------------
@@ -68,34 +112,47 @@ class _Pieces:
     shared_rest: list[Statement]
     decorator: list[Statement]
     runner: list[Statement]
-    module: Source
+    own: list[tuple[Source, list[Statement]]]
+    """What the check reaches of the checks' files, itself included."""
+    folder: Path
 
     @functools.cached_property
     def parts(self) -> dict[str, tuple[list[Source], list[Statement]]]:
         """The sources, and of each the statements that the script has."""
-        own = [*self.first, self.check, *self.rest]
-        runner = [*self.decorator, *self.runner]
-        return {
-            self.module.path.name: ([self.module], own),
-            SHARED.name: ([sources.read(SHARED)], [*self.shared_first, *self.shared_rest]),
-            "the runner": ([sources.read(path) for path in _TEMPLATES], runner),
+        own = {
+            source.path.relative_to(self.folder).as_posix(): ([source], statements)
+            for source, statements in self.own
         }
+        return {
+            **own,
+            SHARED.name: ([sources.read(SHARED)], [*self.shared_first, *self.shared_rest]),
+            "the runner": (
+                [sources.read(path) for path in _TEMPLATES],
+                [*self.decorator, *self.runner],
+            ),
+        }
+
+
+def _closure(family: str, function: str, folder: Path) -> list[tuple[Source, list[Statement]]]:
+    """Return what a check reaches of each of the checks' files, the file of the check last."""
+    module = sources.read(folder / f"{family}.py")
+    return [(module, [one for one in sources.reached(module, [function]) if _is_code(one)])]
 
 
 @functools.cache
 def _pieces(family: str, function: str, folder: Path) -> _Pieces:
     """Return a check's statements; its rows differ in parameters alone."""
-    module, shared = sources.read(folder / f"{family}.py"), sources.read(SHARED)
-    own = [one for one in sources.reached(module, [function]) if _is_code(one)]
-    check = next(one for one in own if function in one.defined and isinstance(one.node, ast.FunctionDef))
-    before = set(sources.reached(module, _at_import(check.node)))
-    first = [one for one in own if one in before and one is not check]
-    rest = [one for one in own if one not in before and one is not check]
+    own, shared = _closure(family, function, folder), sources.read(SHARED)
+    check = next(one for one in own[-1][1] if function in one.defined)
+    at_import, first, rest = _at_import(check.node), list[Statement](), list[Statement]()
+    for source, statements in reversed(own):
+        before = set(sources.reached(source, at_import))
+        here = [one for one in statements if one in before and one is not check]
+        later = [one for one in statements if one not in before and one is not check]
+        first, rest = [*here, *first], [*later, *rest]
+        at_import = at_import.union(*(one.used for one in here), *(_at_import(one.node) for one in later))
     runner = [one for path in _TEMPLATES for one in sources.read(path).statements if _is_code(one)]
-    at_import = _at_import(check.node).union(
-        *(one.used for one in first), *(_at_import(one.node) for one in rest)
-    )
-    borrowed = _borrowed([module, *map(sources.read, _TEMPLATES)])
+    borrowed = _borrowed([*(source for source, _ in own), *map(sources.read, _TEMPLATES)])
     needed = [one for one in sources.reached(shared, borrowed) if _is_code(one)]
     shared_before = set(sources.reached(shared, at_import & borrowed))
     return _Pieces(
@@ -106,7 +163,8 @@ def _pieces(family: str, function: str, folder: Path) -> _Pieces:
         shared_rest=[one for one in needed if one not in shared_before],
         decorator=[one for one in runner if _DECORATOR in one.defined],
         runner=[one for one in runner if _DECORATOR not in one.defined],
-        module=module,
+        own=own,
+        folder=folder,
     )
 
 
@@ -203,6 +261,7 @@ def _bound(module: str, name: str) -> str:
 def _raise_collisions(entry: Entry, pieces: _Pieces, imports: dict[str, set[tuple[str, str]]]) -> None:
     """Raise ConfigurationError where a name would stand for two things."""
     owners = {name: {_bound(*target) for target in targets} for name, targets in imports.items()}
+    owners[_ROWS] = {"the table of rows"}
     for part, (_, statements) in pieces.parts.items():
         for statement in statements:
             for name in statement.defined:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import importlib.util
 import json
 import multiprocessing
@@ -269,18 +270,33 @@ def hindered(
     return ("missing", "; ".join(missing)) if missing else None
 
 
-def main(function: Callable[..., None], params: dict[str, Any]) -> int:
-    """Run the check; return 0 where it passes, else 1."""
+def parsed(function: Callable[..., None], rows: dict[str, tuple[Sequence[int], dict[str, Any]]]) -> Any:
+    """Read the command line; a bad one ends the program, with a line that says what is allowed."""
     declared = vars(function)["declared"]
-    sizes, deadline_s = declared.get("world_sizes", (2,)), declared.get("deadline_s", 30.0)
-    parser = argparse.ArgumentParser(description=function.__doc__)
-    parser.add_argument("--ranks", type=int, default=sizes[0], help="number of ranks, without torchrun")
+    parser = argparse.ArgumentParser(description=function.__doc__, allow_abbrev=False)
+    parser.add_argument("--row", metavar="ID", help="the row to run (default: the first)")
+    parser.add_argument("--list", action="store_true", help="list the rows and end")
+    parser.add_argument("--ranks", type=int, metavar="N", help="number of ranks, without torchrun")
     parser.add_argument("--backend", default="gloo")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, xpu, ...")
-    parser.add_argument(
-        "--deadline-s", type=float, default=deadline_s, help="seconds until it counts as a hang"
-    )
+    seconds = declared.get("deadline_s", 30.0)
+    parser.add_argument("--deadline-s", type=float, default=seconds, help="seconds until it counts as a hang")
     options = parser.parse_args()
+    if options.list:
+        print("\n".join(rows))
+        sys.exit(0)
+    options.row = options.row or next(iter(rows))
+    if options.row not in rows:
+        near = " or ".join(difflib.get_close_matches(options.row, rows, cutoff=0.5))
+        parser.error(f"no row {options.row}; {f'did you mean {near}? ' if near else ''}--list lists them")
+    options.ranks = options.ranks or rows[options.row][0][0]
+    return options
+
+
+def main(function: Callable[..., None], rows: dict[str, tuple[Sequence[int], dict[str, Any]]]) -> int:
+    """Run one of the check's rows, which have numbers of ranks and parameters; return 0 where it passes, else 1."""
+    options = parsed(function, rows)
+    declared, params = vars(function)["declared"], rows[options.row][1]
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -288,7 +304,7 @@ def main(function: Callable[..., None], params: dict[str, Any]) -> int:
     others = Others(options.deadline_s) if "TORCHELASTIC_RUN_ID" in os.environ else None
     with contextlib.redirect_stdout(None) if others and others.rank else contextlib.nullcontext():
         ranks = others.size if others else options.ranks
-        print(f"torch {torch.__version__}, {options.backend} on {options.device}, {ranks} ranks")
+        print(f"{options.row}, torch {torch.__version__}, {options.backend} on {options.device}, {ranks} ranks")
         status, words = hindered(declared, options, others) or run_stages(function, params, options, others)
         print(f"observed: {status}" + (f" ({words})" if words else ""), flush=True)
     if others:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,7 @@ from canishard.launch.outcome import Status
 from canishard.record import Record
 from canishard.record.environment import Environment
 from canishard.releases import Release
+from canishard.report import reproduce
 from canishard.report.table import MEANINGS, Group, groups
 
 FOLDER = Path(__file__).parent
@@ -90,6 +92,8 @@ _ENGINE = jinja2.Environment(
     keep_trailing_newline=True,
 )
 _ENGINE.filters["short_link"] = short_link
+_ENGINE.filters["shell"] = shlex.quote
+_ENGINE.globals.update(script_name=reproduce.name, run_command=reproduce.command)
 _ENGINE.globals.update(MEANINGS=MEANINGS, WORDS=WORDS, Status=Status)
 
 
