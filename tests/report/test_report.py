@@ -16,6 +16,7 @@ from canishard.errors import ConfigurationError, StaleReportError
 from canishard.facts.steadiness import Steadiness
 from canishard.launch.outcome import Status
 from canishard.record import Record
+from canishard.record.unmeasured import Unmeasured, keep, load
 from canishard.report import text
 from canishard.report.excerpt import BEGIN, END, filled
 from canishard.report.table import MEANINGS, SYMBOLS, Shown, groups, rows
@@ -318,6 +319,47 @@ def test_a_readme_without_its_markers(readme: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         filled(readme, "new")
     assert str(raised.value) == f"README.md: needs one {BEGIN} and one {END} after it, each once"
+
+
+# ---- what could not be measured ------------------------------------------------------------------
+
+FAILED = Unmeasured(
+    release="2.4.0", python="3.11", backend="gloo", device="cpu", reason="no <wheel>", day="2026-01-31"
+)
+
+
+def test_a_release_that_could_not_be_measured_has_a_column_with_the_reason() -> None:
+    page = report.render(records(), RELEASES, QUIRKS, [FAILED])
+    measured = section(page, "## Measured: gloo on cpu, linux x86\\_64")
+    assert measured.endswith(
+        "\n\n2.4.0 could not be measured: no &lt;wheel&gt; (Python 3.11, 2026-01-31).\n\nNot measured: 2.10.0."
+    )
+    lines = cells(section(page, "### fsdp2"))
+    assert lines[0][-1] == "2.4.0<br>could not be measured"
+    assert {line[-1] for line in lines[1:]} == {SYMBOLS[Status.UNKNOWN]}
+
+
+def test_such_a_column_changes_neither_the_order_of_rows_nor_another_place() -> None:
+    without, having = (report.render(records(), RELEASES, QUIRKS, some) for some in ([], [FAILED]))
+    ids = [[line[0] for line in cells(section(page, "### fsdp2"))] for page in (without, having)]
+    assert ids[0] == ids[1]
+    (other,) = groups([record(outcome("a.x"), backend="mpi")], [FAILED])
+    assert [column.channel for column in other.columns] == ["2.8.0"]
+    (plain,) = groups([record(outcome("a.x"), outcome("b.x", 2, "hang"))], [FAILED])
+    assert [row.id for row in rows(plain)] == ["b.x", "a.x"]
+    assert [column.channel for column in plain.measured] == ["2.8.0"]
+
+
+def test_the_report_takes_it_from_the_checkout_until_there_is_a_record(checkout: Path) -> None:
+    for release in ("2.4.0", "2.8.0"):
+        keep(checkout / "matrix", release, "3.11", ["--backend=gloo"], "no wheel")
+    assert [one.release for one in load(checkout / "matrix")] == ["2.4.0"]
+    assert "2.4.0 could not be measured" in report.committed(checkout)[
+        Path("reports/COMPATIBILITY.md")
+    ].decode()
+    pages = report.site_files(checkout)
+    assert pages[report.SITE / "table/gloo-cpu-2.html"].count(b"2.4.0 could not be measured: no wheel") == 1
+    assert b"could not be measured" in pages[report.SITE / "index.html"]
 
 
 # ---- writing and checking ------------------------------------------------------------------------

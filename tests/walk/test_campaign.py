@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from canishard import releases
+from canishard.record import unmeasured
 from canishard.releases import Release
 from canishard.walk import campaign, install
 from canishard.walk.campaign import Options, main, parse
@@ -165,6 +166,21 @@ def test_a_failed_install_is_infra_and_the_others_go_on(
     assert "7.2.0: infra: no wheel\n" in capsys.readouterr().out
     # What was half installed is not built upon.
     assert sorted(path.name for path in nox.envs.iterdir()) == ["checks-7-1-0", "checks-7-3-0"]
+
+
+def test_what_cannot_be_measured_leaves_its_reason_until_it_can(nox: FakeNox) -> None:
+    nox.fails["7.2.0"] = (1, "nox > Command uv pip install failed with exit code 1:\nno wheel\n")
+    nox.says["7.3.0"] = {"infra": "torch cannot be imported", "exit_code": 11}
+    assert main(["--device", "cuda"], nox.root, nox) == 11
+    found = unmeasured.load(nox.root / "matrix")
+    assert [(one.release, one.python, one.device, one.reason) for one in found] == [
+        ("7.2.0", "3.11", "cuda", "no wheel"),
+        ("7.3.0", "3.11", "cuda", "torch cannot be imported"),
+    ]
+    nox.fails.clear()
+    nox.says.clear()
+    assert main(["--device", "cuda"], nox.root, nox) == 0
+    assert unmeasured.load(nox.root / "matrix") == []
 
 
 def test_a_changed_cell_is_named_and_outranks_infra(nox: FakeNox, capsys: pytest.CaptureFixture[str]) -> None:

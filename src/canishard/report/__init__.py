@@ -20,7 +20,8 @@ from canishard.facts import claims, support
 from canishard.facts import quirks as quirks_file
 from canishard.facts.quirks import Quirk
 from canishard.facts.steadiness import Steadiness
-from canishard.record import Record
+from canishard.record import Record, unmeasured
+from canishard.record.unmeasured import Unmeasured
 from canishard.report import badges
 from canishard.report.excerpt import excerpt, filled
 from canishard.report.markdown import render
@@ -49,7 +50,9 @@ def committed(root: Path) -> dict[Path, bytes]:
     """Return every generated file that is committed, by its path in a checkout, from the records that lie there."""
     reports = Path("reports")
     records, versions, quirks = _records(root), _versions(root), _quirks(root)
-    found = {reports / "COMPATIBILITY.md": render(records, versions, quirks).encode()}
+    found = {
+        reports / "COMPATIBILITY.md": render(records, versions, quirks, _unmeasured(root, records)).encode()
+    }
     readme = root / "README.md"
     if readme.exists():
         text = readme.read_text(encoding="utf-8")
@@ -76,6 +79,7 @@ def site_files(
         catalogue=entries,
         claims=claims.load(root / "matrix" / "claims.toml"),
         supports=support.support(records, versions),
+        unmeasured=_unmeasured(root, records),
         steadiness=steadiness,
         stale={column.record.name: column.stale for column in nightly if column.stale},
     )
@@ -89,6 +93,10 @@ def _records(root: Path) -> list[Record]:
 
 def _versions(root: Path) -> list[str]:
     return [row.version for row in releases.load(root / "matrix" / "releases.toml")]
+
+
+def _unmeasured(root: Path, records: Sequence[Record]) -> list[Unmeasured]:
+    return unmeasured.without_record(unmeasured.load(root / "matrix"), [record.name for record in records])
 
 
 def _quirks(root: Path) -> list[Quirk]:

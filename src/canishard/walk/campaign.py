@@ -20,6 +20,7 @@ from pathlib import Path
 from canishard import releases
 from canishard.errors import CanishardError, ConfigurationError, DiskSpaceError, NothingSelectedError
 from canishard.launch.outcome import Status
+from canishard.record import unmeasured
 from canishard.releases import Release
 from canishard.walk import install
 from canishard.walk.child import run_child
@@ -217,6 +218,9 @@ class Campaign:
             raise NothingSelectedError(msg)
         run = read_run(release.version, summary, log, code, time.monotonic() - started)
         self.seconds.keep(release.version, run.install_s + run.check_s)
+        if release.stable:
+            matrix = self.root / "matrix"
+            unmeasured.keep(matrix, release.version, release.python, self.options.pytest, run.infra)
         if run.infra:
             self.stamps.forget(release)
         else:

@@ -26,6 +26,7 @@ from canishard.facts.support import Support
 from canishard.launch.outcome import Status
 from canishard.record import Record
 from canishard.record.environment import Environment
+from canishard.record.unmeasured import Unmeasured
 from canishard.releases import Release
 from canishard.report import reproduce
 from canishard.report.table import MEANINGS, Group, groups
@@ -44,6 +45,8 @@ class Site:
     """By row id; a row of a record may have none, where its check is gone or is a user's own."""
     claims: Sequence[Claim]
     supports: Sequence[Support]
+    unmeasured: Sequence[Unmeasured] = ()
+    """What could not be measured, and why."""
     stale: Mapping[str, str] = field(default_factory=dict)
     """By a nightly record's name, the day since which no night gave a verdict."""
     steadiness: Steadiness | None = None
@@ -52,7 +55,7 @@ class Site:
     @functools.cached_property
     def groups(self) -> list[Group]:
         """The tables: a backend on a device of a platform each, columns newest first."""
-        return groups(self.records)
+        return groups(self.records, self.unmeasured)
 
     @functools.cached_property
     def tables(self) -> list[tuple[Group, int, str]]:
