@@ -119,6 +119,7 @@ def test_what_is_committed_stays_small_with_many_more_rows(large: Path) -> None:
 
 
 def test_the_failures_were_kept(large: Path) -> None:
-    for found in record_files.load_all(large / "matrix" / "results"):
-        assert sum(count for status, count in found.counts.items() if status is not Status.PASS) == FAILING
-        assert all(cell.attempts for cell in found.cells if cell.status is not Status.PASS)
+    found = record_files.load(min((large / "matrix" / "results").glob("torch-2.4.0-*64.json")))
+    failing = [cell for cell in found.cells if cell.status is not Status.PASS]
+    assert len(failing) == FAILING
+    assert all(cell.attempts for cell in failing)
