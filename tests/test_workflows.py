@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from canishard import report
 from canishard.walk import install
 
 ROOT = Path(__file__).parents[1]
@@ -123,6 +124,13 @@ def nox(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_workflows_are_there() -> None:
     expected = {"ci", "flakes", "matrix", "night", "nightly", "pages", "releases"}
     assert {path.stem for path in FILES} == expected
+
+
+def test_what_is_published_is_what_the_report_builds() -> None:
+    steps = WORKFLOWS["pages.yml"].jobs["build"]["steps"]
+    (path,) = [step["with"]["path"] for step in steps if "upload-pages-artifact" in step.get("uses", "")]
+    assert path == report.SITE.as_posix()
+    assert any("-s report" in step.get("run", "") for step in steps)
 
 
 # -- what runs there, and what it may do ---------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def test_what_tells_nothing_is_left_out(text: str, left: str) -> None:
 def test_a_long_text_keeps_its_head_and_its_tail() -> None:
     lines = [f"{number}\n" for number in range(200)]
     found = telling("".join(lines))
-    assert found == "".join(lines[:HEAD_LINES]) + "[140 lines left out]\n" + "".join(lines[-TAIL_LINES:])
+    assert found == "".join(lines[:HEAD_LINES]) + "[60 lines left out]\n" + "".join(lines[-TAIL_LINES:])
     assert telling(found) == found
 
 

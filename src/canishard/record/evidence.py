@@ -21,7 +21,7 @@ from canishard.launch.outcome import Attempt, RankEvidence, Status
 SCHEMA = 2
 """The number of the format; a reader refuses every other."""
 
-HEAD_LINES, TAIL_LINES = 10, 50
+HEAD_LINES, TAIL_LINES = 20, 120
 """What is kept of a long text: what a rank said first and last tells more than what lies between."""
 
 LINE_LENGTH = 600
