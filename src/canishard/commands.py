@@ -244,14 +244,18 @@ def _add_reproduce(commands: Any) -> None:
     parser = commands.add_parser("reproduce", help=words, description=f"{words[0].upper()}{words[1:]}.")
     parser.set_defaults(handler=_reproduce)
     parser.add_argument("row", metavar="ROW", help="a row's id; the script's --row runs another of its check")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write it here, and say how to run it")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write it here, and say how to run it"
+    )
     _add_data(parser)
 
 
 def _reproduce(options: argparse.Namespace, _rest: Sequence[str]) -> int:
     entries = catalogue.load()
     if options.row not in entries:
-        msg = f"{options.row}: no such row; {published.near(options.row, entries)}`canishard table` lists them"
+        msg = (
+            f"{options.row}: no such row; {published.near(options.row, entries)}`canishard table` lists them"
+        )
         raise ConfigurationError(msg)
     entry = entries[options.row]
     seen = reproduce.observed(groups(published.load(options.data).records)).get(entry.id, [])

@@ -58,7 +58,11 @@ def test_what_is_of_the_machine_is_taken_out_of_the_reason(tmp_path: Path) -> No
 
 
 def test_entries_are_in_order_of_release_and_apart_by_python_backend_and_device(tmp_path: Path) -> None:
-    for release, python, backend in (("9.10.0", "3.11", "gloo"), ("9.2.0", "3.12", "gloo"), ("9.2.0", "3.11", "mpi")):
+    for release, python, backend in (
+        ("9.10.0", "3.11", "gloo"),
+        ("9.2.0", "3.12", "gloo"),
+        ("9.2.0", "3.11", "mpi"),
+    ):
         keep(tmp_path, release, python, [f"--backend={backend}"], REASON)
     assert [one.key for one in load(tmp_path)] == [
         ("9.2.0", "3.11", "mpi", "cpu"),

@@ -354,9 +354,9 @@ def test_the_report_takes_it_from_the_checkout_until_there_is_a_record(checkout:
     for release in ("2.4.0", "2.8.0"):
         keep(checkout / "matrix", release, "3.11", ["--backend=gloo"], "no wheel")
     assert [one.release for one in load(checkout / "matrix")] == ["2.4.0"]
-    assert "2.4.0 could not be measured" in report.committed(checkout)[
-        Path("reports/COMPATIBILITY.md")
-    ].decode()
+    assert (
+        "2.4.0 could not be measured" in report.committed(checkout)[Path("reports/COMPATIBILITY.md")].decode()
+    )
     pages = report.site_files(checkout)
     assert pages[report.SITE / "table/gloo-cpu-2.html"].count(b"2.4.0 could not be measured: no wheel") == 1
     assert b"could not be measured" in pages[report.SITE / "index.html"]

@@ -128,12 +128,20 @@ def test_a_check_of_several_rows_has_one_script_with_the_row_as_its_option() -> 
     assert rows[0].id == average
     assert {row.id for row in rows} == {row for row in ENTRIES if row.startswith("collectives.all_reduce[")}
     assert reproduce.name(ENTRIES[average]) == reproduce.name(ENTRIES[total])
-    tables = [node for node in ast.parse(text).body if isinstance(node, ast.Assign)]
-    assert ast.literal_eval(tables[-1].value) == {row.id: (row.world_sizes, row.params) for row in rows}
+    assert table_in(text) == {row.id: (row.world_sizes, row.params, row.needs) for row in rows}
     head = ast.get_docstring(ast.parse(text)) or ""
     assert f"    python SCRIPT --row '{average}' --ranks 2\n" in head
     assert f"    torchrun --nproc-per-node 2 SCRIPT --row '{average}'\n" in head
     assert f"That is its first row; --list lists all {len(rows)}." in head
+
+
+def table_in(text: str) -> Any:
+    """Return the table of rows of a script."""
+    names: dict[str, Any] = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in {"SCRIPT_ROWS", "SCRIPT_NEEDS"}:
+            names[ast.unparse(node.targets[0])] = eval(ast.unparse(node.value), dict(names))  # noqa: S307 - our own text
+    return names["SCRIPT_ROWS"]
 
 
 def test_each_check_has_a_name_of_its_own() -> None:
@@ -203,12 +211,37 @@ def test_a_name_that_two_parts_want_is_said(tmp_path: Path) -> None:
         reproduce.script([catalogue.load(tmp_path)["bad.it"]], [], tmp_path)
 
 
-def test_what_a_decorator_needs_stands_before_it(tmp_path: Path) -> None:
-    write(tmp_path, "LIST = [1]\nSIZES = tuple(LIST)\nLATER = 3\n", "LATER", world_sizes="SIZES")
+@pytest.mark.parametrize(
+    ("head", "body", "sizes", "parts"),
+    [
+        (
+            "def later():\n    return 3\nLIST = [1]\nSIZES = tuple(LIST)\n",
+            "later()",
+            "SIZES",
+            ["LIST = [1]", "SIZES = tuple(LIST)", "def it(context", "def later()"],
+        ),
+        (
+            "def made():\n    return (2,)\nSIZES = (2,)\nOTHER = made()\n",
+            "OTHER",
+            "SIZES",
+            ["def made()", "OTHER = made()", "def it(context"],
+        ),
+        (
+            'T = {"a": 1}\nT["b"] = 2\nT.update(c=3)\nif T:\n    T["d"] = 4\n',
+            "T",
+            "(2,)",
+            ['T = {"a": 1}', 'T["b"] = 2', "T.update(c=3)", 'T["d"] = 4', "def it(context"],
+        ),
+    ],
+    ids=["of the decorator", "of a constant", "what is run for its effect"],
+)
+def test_what_is_run_at_import_stands_before_the_check_and_functions_after(
+    head: str, body: str, sizes: str, parts: list[str], tmp_path: Path
+) -> None:
+    entry = write(tmp_path, head, body, world_sizes=sizes)
 
-    text = reproduce.script([catalogue.load(tmp_path)["bad.it"]], [], tmp_path)
+    text = reproduce.script([entry], [], tmp_path)
 
-    parts = ["LIST = [1]", "SIZES = tuple(LIST)", "def it(context", "LATER = 3"]
     assert sorted(parts, key=text.index) == parts
 
 

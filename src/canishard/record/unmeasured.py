@@ -101,7 +101,9 @@ def keep(matrix: Path, release: str, python: str, arguments: Sequence[str], reas
 
 def _save(entries: Sequence[Unmeasured], path: Path) -> None:
     """Write the entries, one a line, where that changes anything; no file is kept for none."""
-    lines = [json.dumps(msgspec.to_builtins(entry), ensure_ascii=False) for entry in sorted(entries, key=_order)]
+    lines = [
+        json.dumps(msgspec.to_builtins(entry), ensure_ascii=False) for entry in sorted(entries, key=_order)
+    ]
     content = ("[\n" + ",\n".join(lines) + "\n]\n").encode()
     if not entries:
         path.unlink(missing_ok=True)
@@ -111,4 +113,3 @@ def _save(entries: Sequence[Unmeasured], path: Path) -> None:
 
 def _order(entry: Unmeasured) -> tuple[object, ...]:
     return channel_key(entry.release), entry.key
-

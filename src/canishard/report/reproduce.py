@@ -19,7 +19,10 @@ from pathlib import Path
 
 from canishard import catalogue
 from canishard.catalogue import Entry, sources
-from canishard.catalogue.digest import SHARED
+from canishard.catalogue.entries import place as file_of
+from canishard.catalogue.program import DECLARING, SHARED
+from canishard.catalogue.reach import closure
+from canishard.catalogue.scope import Definition
 from canishard.catalogue.sources import Source, Statement
 from canishard.errors import ConfigurationError
 from canishard.launch import refusals
@@ -30,8 +33,8 @@ from canishard.report.table import Group
 _TEMPLATES = [Path(__file__).with_name(f"reproduce_{part}.py") for part in ("rank", "verdict", "runner")]
 _DECORATOR = "check"
 """The decorator: the script has its own, the first template's, which needs nothing of ``canishard.check``."""
-_ROWS = "ROWS"
-"""The name of a script's table of rows."""
+_ROWS, _NEEDS = "SCRIPT_ROWS", "SCRIPT_NEEDS"
+"""The names of a script's table of rows, and of what all of them need where that is the same."""
 _WIDTH = 100
 
 
@@ -73,7 +76,7 @@ def script(
     was read from. Raises ConfigurationError where two parts of the script have the same name for different things.
     """
     first = rows[0]
-    pieces = _pieces(first.family, first.function, folder)
+    pieces = _pieces(file_of(first, folder), first.function)
     imports = _imports(pieces)
     _raise_collisions(first, pieces, imports)
     sections = {
@@ -93,8 +96,12 @@ def script(
 
 
 def _rows(rows: Sequence[Entry]) -> str:
-    """Return the rows as a constant: the numbers of ranks and the parameters of each, by its id."""
-    lines = [f"    {row.id!r}: ({list(row.world_sizes)!r}, {row.params!r})," for row in rows]
+    """Return the rows as a constant: the numbers of ranks, the parameters and the needed names of each, by its id."""
+    lines = [f"    {row.id!r}: ({row.world_sizes!r}, {row.params!r}, {row.needs!r})," for row in rows]
+    if all(row.needs == rows[0].needs for row in rows):
+        needs = f"{_NEEDS} = {rows[0].needs!r}\n"
+        lines = [f"    {row.id!r}: ({row.world_sizes!r}, {row.params!r}, {_NEEDS})," for row in rows]
+        return needs + "\n".join([f"{_ROWS} = {{", *lines, "}"])
     return "\n".join([f"{_ROWS} = {{", *lines, "}"])
 
 
@@ -113,64 +120,95 @@ class _Pieces:
     decorator: list[Statement]
     runner: list[Statement]
     own: list[tuple[Source, list[Statement]]]
-    """What the check reaches of the checks' files, itself included."""
-    folder: Path
+    """What the check reaches of the checks' files, itself included, file by file in the order in which it is run."""
 
     @functools.cached_property
     def parts(self) -> dict[str, tuple[list[Source], list[Statement]]]:
         """The sources, and of each the statements that the script has."""
-        own = {
-            source.path.relative_to(self.folder).as_posix(): ([source], statements)
-            for source, statements in self.own
-        }
+        shared = [sources.read(DECLARING), sources.read(SHARED)]
+        own: dict[str, tuple[list[Source], list[Statement]]] = {}
+        for source, code in self.own:
+            path = source.path
+            own[f"{path.parent.name}/{path.name}" if path.name in own else path.name] = ([source], code)
+        runner = [sources.read(path) for path in _TEMPLATES]
         return {
             **own,
-            SHARED.name: ([sources.read(SHARED)], [*self.shared_first, *self.shared_rest]),
-            "the runner": (
-                [sources.read(path) for path in _TEMPLATES],
-                [*self.decorator, *self.runner],
-            ),
+            SHARED.name: (shared, [*self.shared_first, *self.shared_rest]),
+            "the runner": (runner, [*self.decorator, *self.runner]),
         }
-
-
-def _closure(family: str, function: str, folder: Path) -> list[tuple[Source, list[Statement]]]:
-    """Return what a check reaches of each of the checks' files, the file of the check last."""
-    module = sources.read(folder / f"{family}.py")
-    return [(module, [one for one in sources.reached(module, [function]) if _is_code(one)])]
 
 
 @functools.cache
-def _pieces(family: str, function: str, folder: Path) -> _Pieces:
-    """Return a check's statements; its rows differ in parameters alone."""
-    own, shared = _closure(family, function, folder), sources.read(SHARED)
+def _pieces(path: Path, function: str) -> _Pieces:
+    """Return a check's statements, all entries of its table among them: its rows differ in parameters alone."""
+    shared = [sources.read(DECLARING), sources.read(SHARED)]
+    own = [
+        (source, [one for one in statements if _is_code(one)])
+        for source, statements in closure(path, function)
+        if source not in shared
+    ]
+    code = [one for _, statements in own for one in statements]
     check = next(one for one in own[-1][1] if function in one.defined)
-    at_import, first, rest = _at_import(check.node), list[Statement](), list[Statement]()
-    for source, statements in reversed(own):
-        before = set(sources.reached(source, at_import))
-        here = [one for one in statements if one in before and one is not check]
-        later = [one for one in statements if one not in before and one is not check]
-        first, rest = [*here, *first], [*later, *rest]
-        at_import = at_import.union(*(one.used for one in here), *(_at_import(one.node) for one in later))
+    first = _before(check, code)
     runner = [one for path in _TEMPLATES for one in sources.read(path).statements if _is_code(one)]
+    at_import = frozenset[str]().union(*(_at_import(one.node) for one in code))
     borrowed = _borrowed([*(source for source, _ in own), *map(sources.read, _TEMPLATES)])
-    needed = [one for one in sources.reached(shared, borrowed) if _is_code(one)]
-    shared_before = set(sources.reached(shared, at_import & borrowed))
+    needed = [one for file in shared for one in _reached(file, borrowed) if _is_code(one)]
+    shared_before = {one for file in shared for one in _reached(file, at_import & borrowed)}
     return _Pieces(
         check=check,
         first=first,
-        rest=rest,
+        rest=[one for one in code if one is not check and one not in first],
         shared_first=[one for one in needed if one in shared_before],
         shared_rest=[one for one in needed if one not in shared_before],
         decorator=[one for one in runner if _DECORATOR in one.defined],
         runner=[one for one in runner if _DECORATOR not in one.defined],
         own=own,
-        folder=folder,
     )
 
 
+def _before(check: Statement, code: Sequence[Statement]) -> list[Statement]:
+    """Return what has to stand before a check of the statements that it reaches, which are in the order of a run.
+
+    That is all that ran before it but functions and classes that nothing of ours makes use of until they are called.
+    """
+    before = code[: code.index(check)]
+    ours = frozenset[str]().union(*(one.defined for one in before))
+    fixed = [
+        one
+        for one in before
+        if not isinstance(one.node, Definition) or ours & _at_import(one.node) - one.defined
+    ]
+    queue = [name for one in [*fixed, check] for name in _at_import(one.node)]
+    needed = set(fixed)
+    while queue:
+        name = queue.pop()
+        for one in before:
+            if name in one.defined and one not in needed:
+                needed.add(one)
+                queue.extend(one.used)
+    return [one for one in before if one in needed]
+
+
+def _reached(source: Source, wanted: Iterable[str]) -> list[Statement]:
+    """Return the statements of one file that some names reach."""
+    queue, seen = list(wanted), set[str]()
+    while queue:
+        name = queue.pop()
+        if name not in seen:
+            seen.add(name)
+            queue.extend(used for one in source.statements if name in one.defined for used in one.used)
+    return [one for one in source.statements if one.defined & seen]
+
+
 def _is_code(statement: Statement) -> bool:
-    """Tell whether a script takes a statement over: no import, no docstring, nothing for type checkers alone."""
-    return not isinstance(statement.node, ast.Import | ast.ImportFrom | ast.Expr | ast.If)
+    """Tell whether a script takes a statement over: no import, no text, nothing for type checkers alone."""
+    node = statement.node
+    if isinstance(node, ast.Expr):
+        return not isinstance(node.value, ast.Constant)
+    if isinstance(node, ast.If):
+        return ast.unparse(node.test) != "TYPE_CHECKING"
+    return not isinstance(node, ast.Import | ast.ImportFrom)
 
 
 def _at_import(node: ast.AST) -> frozenset[str]:
@@ -189,7 +227,7 @@ def _borrowed(files: Iterable[Source]) -> frozenset[str]:
         alias.name
         for file in files
         for module, alias in _aliases(file)
-        if module == f"canishard.{SHARED.stem}" and alias.name != _DECORATOR
+        if module in {f"canishard.{SHARED.stem}", f"canishard.{DECLARING.stem}"} and alias.name != _DECORATOR
     )
 
 
@@ -197,9 +235,12 @@ def _borrowed(files: Iterable[Source]) -> frozenset[str]:
 
 
 def _aliases(file: Source) -> Iterator[tuple[str, ast.alias]]:
-    """Yield all that a file imports, for type checkers too, with the module, which is empty for ``import x``."""
+    """Yield all that a file imports, for type checkers too, with the module, which is empty for ``import x``.
+
+    What is imported inside a statement that a script takes over is imported there.
+    """
     for statement in file.statements:
-        for node in ast.walk(statement.node) if not isinstance(statement.node, sources.Definition) else ():
+        for node in ast.walk(statement.node) if not _is_code(statement) else ():
             if isinstance(node, ast.Import | ast.ImportFrom):
                 for alias in node.names:
                     yield (node.module or "" if isinstance(node, ast.ImportFrom) else ""), alias
@@ -261,7 +302,7 @@ def _bound(module: str, name: str) -> str:
 def _raise_collisions(entry: Entry, pieces: _Pieces, imports: dict[str, set[tuple[str, str]]]) -> None:
     """Raise ConfigurationError where a name would stand for two things."""
     owners = {name: {_bound(*target) for target in targets} for name, targets in imports.items()}
-    owners[_ROWS] = {"the table of rows"}
+    owners |= {name: {"the table of rows"} for name in (_ROWS, _NEEDS)}
     for part, (_, statements) in pieces.parts.items():
         for statement in statements:
             for name in statement.defined:
@@ -282,7 +323,7 @@ def _joined(statements: Sequence[Statement]) -> str:
     text = ""
     for before, statement in zip([None, *statements], statements, strict=False):
         if before is not None:
-            apart = any(isinstance(one.node, sources.Definition) for one in (before, statement))
+            apart = any(isinstance(one.node, Definition) for one in (before, statement))
             text += "\n\n\n" if apart else "\n"
         text += _filled(statement)
     return text

@@ -161,10 +161,13 @@ def run_stage(
 
 
 def run_stages(
-    function: Callable[..., None], params: dict[str, Any], options: argparse.Namespace, others: Others | None
+    function: Callable[..., None],
+    declared: dict[str, Any],
+    params: dict[str, Any],
+    options: argparse.Namespace,
+    others: Others | None,
 ) -> tuple[str, str]:
     """Run the stages until one fails; return the last one's status."""
-    declared = vars(function)["declared"]
     folder = Path(others.folder() if others else tempfile.mkdtemp())
     (folder / "case").mkdir(exist_ok=True)  # Shared by the ranks and the stages.
     common = {
@@ -270,7 +273,7 @@ def hindered(
     return ("missing", "; ".join(missing)) if missing else None
 
 
-def parsed(function: Callable[..., None], rows: dict[str, tuple[Sequence[int], dict[str, Any]]]) -> Any:
+def parsed(function: Callable[..., None], rows: dict[str, Any]) -> Any:
     """Read the command line; a bad one ends the program, with a line that says what is allowed."""
     declared = vars(function)["declared"]
     parser = argparse.ArgumentParser(description=function.__doc__, allow_abbrev=False)
@@ -293,10 +296,11 @@ def parsed(function: Callable[..., None], rows: dict[str, tuple[Sequence[int], d
     return options
 
 
-def main(function: Callable[..., None], rows: dict[str, tuple[Sequence[int], dict[str, Any]]]) -> int:
-    """Run one of the check's rows, which have numbers of ranks and parameters; return 0 where it passes, else 1."""
+def main(function: Callable[..., None], rows: dict[str, Any]) -> int:
+    """Run one of the check's rows, each with its numbers of ranks, parameters and needed names; return 0 for a pass."""
     options = parsed(function, rows)
-    declared, params = vars(function)["declared"], rows[options.row][1]
+    _, params, needs = rows[options.row]
+    declared = {**vars(function)["declared"], "needs": needs}
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -304,8 +308,12 @@ def main(function: Callable[..., None], rows: dict[str, tuple[Sequence[int], dic
     others = Others(options.deadline_s) if "TORCHELASTIC_RUN_ID" in os.environ else None
     with contextlib.redirect_stdout(None) if others and others.rank else contextlib.nullcontext():
         ranks = others.size if others else options.ranks
-        print(f"{options.row}, torch {torch.__version__}, {options.backend} on {options.device}, {ranks} ranks")
-        status, words = hindered(declared, options, others) or run_stages(function, params, options, others)
+        print(
+            f"{options.row}, torch {torch.__version__}, {options.backend} on {options.device}, {ranks} ranks"
+        )
+        status, words = hindered(declared, options, others) or run_stages(
+            function, declared, params, options, others
+        )
         print(f"observed: {status}" + (f" ({words})" if words else ""), flush=True)
     if others:
         others.leave()
