@@ -16,6 +16,7 @@ from report.test_terminal import made_up
 from canishard import cli, files
 from canishard import record as record_files
 from canishard.answers import dataset
+from canishard.catalogue import renamed
 
 
 class Typed:
@@ -216,6 +217,11 @@ def test_reproduce_writes_a_file_and_says_how_to_run_it(typed: Typed, tmp_path: 
     assert (code, said) == (0, f"python '{path}' --row '{GRADIENTS}' --ranks 2\n")
     assert path.read_text(encoding="utf-8") == typed("reproduce", GRADIENTS)[1]
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_reproduce_knows_the_id_that_a_row_had(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renamed, "load", lambda: {"fsdp2.old": GRADIENTS})
+    assert f"This is {GRADIENTS}, a row" in typed("reproduce", "fsdp2.old")[1]
 
 
 def test_reproduce_leaves_what_is_there_where_it_cannot_write(typed: Typed, tmp_path: Path) -> None:

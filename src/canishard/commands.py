@@ -252,12 +252,11 @@ def _add_reproduce(commands: Any) -> None:
 
 def _reproduce(options: argparse.Namespace, _rest: Sequence[str]) -> int:
     entries = catalogue.load()
-    if options.row not in entries:
-        msg = (
-            f"{options.row}: no such row; {published.near(options.row, entries)}`canishard table` lists them"
-        )
+    row, _ = catalogue.resolve(options.row, entries)
+    if row not in entries:
+        msg = f"{row}: no such row; {published.near(row, entries)}`canishard table` lists them"
         raise ConfigurationError(msg)
-    entry = entries[options.row]
+    entry = entries[row]
     seen = reproduce.observed(groups(published.load(options.data).records)).get(entry.id, [])
     text = reproduce.script(reproduce.rows_of(entry, entries), seen)
     if options.output is None:
