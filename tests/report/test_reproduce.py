@@ -489,6 +489,20 @@ def test_another_row_is_run_where_it_is_asked_for_and_a_bad_one_is_told(tmp_path
 
 
 @pytest.mark.torch
+def test_the_rows_of_a_table_have_one_script_and_each_its_recipe_and_needs(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(
+        "from canishard.check import Context, Row, check\n\n\ndef twice(value):\n    return 2 * value\n\n\n"
+        'TABLE = {"same": abs, "twice": twice, "absent": Row(recipe=abs, needs=["torch.no"])}\n\n\n'
+        '@check(feature="f", rows={"op": TABLE}, world_sizes=(1,))\n'
+        'def it(context: Context, recipe, op):\n    """It."""\n    context.equal("a", recipe(3), 3)\n'
+    )
+    text = reproduce.script(list(catalogue.load(tmp_path).values()), [], tmp_path)
+
+    for op, said in {"same": "pass", "twice": "wrong (no known", "absent": "missing (torch.no does"}.items():
+        assert observed(run(text, tmp_path, "--row", f"bad.it[op={op}]")).startswith(said), op
+
+
+@pytest.mark.torch
 def test_a_name_that_does_not_exist_is_told_before_a_rank_starts(tmp_path: Path) -> None:
     entry = write(tmp_path, "", "context.equal('a', 1, 2)", needs='[("torch.no", "torch.never")]')
 

@@ -152,6 +152,8 @@ def _pieces(path: Path, function: str) -> _Pieces:
     first = _before(check, code)
     runner = [one for path in _TEMPLATES for one in sources.read(path).statements if _is_code(one)]
     at_import = frozenset[str]().union(*(_at_import(one.node) for one in code))
+    if _has_table(check.node):  # The decorator looks into it, when the check is declared.
+        at_import |= frozenset().union(*(one.used for one in runner if _DECORATOR in one.defined))
     borrowed = _borrowed([*(source for source, _ in own), *map(sources.read, _TEMPLATES)])
     needed = [one for file in shared for one in _reached(file, borrowed) if _is_code(one)]
     shared_before = {one for file in shared for one in _reached(file, at_import & borrowed)}
@@ -199,6 +201,12 @@ def _reached(source: Source, wanted: Iterable[str]) -> list[Statement]:
             seen.add(name)
             queue.extend(used for one in source.statements if name in one.defined for used in one.used)
     return [one for one in source.statements if one.defined & seen]
+
+
+def _has_table(node: ast.stmt) -> bool:
+    """Tell whether a check is one over a table of rows."""
+    calls = [one for one in getattr(node, "decorator_list", []) if isinstance(one, ast.Call)]
+    return any(keyword.arg == "rows" for call in calls for keyword in call.keywords)
 
 
 def _is_code(statement: Statement) -> bool:
