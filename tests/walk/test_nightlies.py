@@ -6,6 +6,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from packaging import tags
 
 from canishard.errors import ConfigurationError, InfraError
 from canishard.walk import nightlies
@@ -15,6 +16,10 @@ PAGE = """<!DOCTYPE html><html><body>
 <a href="torch-2.16.0.dev20261130%2Bcpu-cp312-cp312-linux_x86_64.whl">the same for another Python</a>
 <a href="torch-2.16.0.dev20261128%2Bcpu-cp311-cp311-linux_x86_64.whl">older</a>
 <a href="torch-2.9.0.dev20261129%2Bcpu-cp311-cp311-linux_x86_64.whl">between in time, not in version</a>
+<a href="torch-2.16.0.dev20261201%2Bcpu-cp312-cp312-linux_x86_64.whl">another Python</a>
+<a href="torch-2.16.0.dev20261202%2Bcpu-cp311-cp311t-linux_x86_64.whl">without the lock</a>
+<a href="torch-2.16.0.dev20261203-cp311-none-macosx_11_0_arm64.whl">another system</a>
+<a href="torch-2.16.0.dev20261204%2Bcpu-cp311-cp311-manylinux_2_28_aarch64.whl">another machine</a>
 <a href="torch-2.15.0-cp311-cp311-linux_x86_64.whl">a release</a>
 <a href="torchvision-0.31.0.dev20261130-cp311-cp311-linux_x86_64.whl">another project</a>
 <a href="torch-2.16.0.tar.gz">no wheel</a><a name="x">no link</a>
@@ -36,8 +41,9 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(urllib.request, "urlopen", lambda _, timeout: opened(page.as_uri(), timeout=timeout))
 
 
-def test_the_builds_of_an_index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_builds_of_an_index_for_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     served(monkeypatch, tmp_path)
+    monkeypatch.setattr(tags, "platform_tags", lambda: iter(["manylinux_2_28_x86_64", "linux_x86_64"]))
 
     assert nightlies.listed({}) == ["2.9.0.dev20261129", "2.16.0.dev20261128", "2.16.0.dev20261130"]
 
@@ -73,6 +79,14 @@ def test_what_lies_between_two_days() -> None:
         nightlies.between("2026-11-27", "2026-11-29", versions)
     with pytest.raises(ConfigurationError, match="the index has none"):
         nightlies.between("2026-11-27", "2026-11-29", [])
+
+
+def test_on_the_day_that_a_branch_is_cut_the_newer_line_counts() -> None:
+    versions = ["2.16.0.dev20261129", "2.16.0.dev20261130", "2.17.0.dev20261130", "2.16.0.dev20261201"]
+
+    assert nightlies.newest(versions[:3]) == "2.17.0.dev20261130"
+    assert nightlies.newest(versions) == "2.16.0.dev20261201"
+    assert nightlies.between("2026-11-29", "2026-12-01", versions) == [versions[0], *versions[2:]]
 
 
 def test_a_nightly_is_asked_for_by_variables() -> None:

@@ -137,9 +137,9 @@ class Measurement:
     def _newest(self) -> str:
         listed = nightlies.listed(os.environ)
         if not listed:
-            msg = f"{nightlies.index(os.environ)}: the index has no nightly build of torch"
+            msg = f"{nightlies.index(os.environ)}: the index has no nightly build of torch for this machine"
             raise InfraError(msg)
-        return max(listed, key=nightlies.date_of)
+        return nightlies.newest(listed)
 
     def _judge(self, tonight: Record) -> tuple[Night, Record | None]:
         build = Build(torch=tonight.variant.torch, git_version=tonight.variant.git_version)
