@@ -114,6 +114,11 @@ def _pin_faults(pins: Sequence[object], place: str) -> list[str]:
     ]
 
 
+def is_specifier(text: str) -> bool:
+    """Tell whether a text says by a comparison which versions are meant, such as ``>=2.6``."""
+    return text[:1] in {"<", ">", "=", "!", "~"}
+
+
 def _is_version(text: str) -> bool:
     try:
         Version(text)
@@ -213,7 +218,7 @@ def _select_one(releases: Sequence[Release], wanted: str, all_patches: bool) -> 
         return [Release(version=INSTALLED, stable=False)]
     if wanted.endswith(".whl"):
         return [_from_wheel(Path(wanted))]
-    if wanted[:1] in {"<", ">", "=", "!", "~"}:
+    if is_specifier(wanted):
         return _matching(releases, wanted, all_patches)
     exact = [release for release in releases if release.version == wanted]
     if exact:
