@@ -42,6 +42,10 @@ SHORT = [
     "OSError: [Errno 24] Too many open files",
     "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 MiB.",
 ]
+NO_DRIVER = [
+    "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version",
+    "RuntimeError: FSDP requires CUDA for streams",
+]
 NEITHER = [
     "RuntimeError: Invalid scalar type",
     "AttributeError: 'Stream' object has no attribute 'record_event'",
@@ -57,6 +61,7 @@ def test_the_committed_wordings(text: str) -> None:
     assert refusals.refusals()(text) is (text in REFUSED)
     assert refusals.lost_peers()(text) is (text in LOST)
     assert refusals.load().is_machine_fault(text) is (text in SHORT)
+    assert refusals.load().lacks_driver(text) is (text in NO_DRIVER)
 
 
 def test_no_committed_wording_is_both() -> None:

@@ -42,6 +42,16 @@ class LostPeer(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=
     link: str = ""
 
 
+class NoDriver(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A wording that says that a build with CUDA met no driver: nothing follows for a machine that has one."""
+
+    pattern: str
+    """A regular expression, searched for in the whole of ``Type: message``."""
+    example: str
+    seen_on: str = ""
+    link: str = ""
+
+
 class MachineFault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """A wording that says that the machine is short of something: no verdict about torch."""
 
@@ -58,6 +68,7 @@ class Wordings(msgspec.Struct, kw_only=True, frozen=True):
     refusals: list[Refusal]
     lost_peers: list[LostPeer]
     machine_faults: list[MachineFault]
+    no_drivers: list[NoDriver] = []
 
     def is_refusal(self, text: str) -> bool:
         """Tell whether ``Type: message`` is a clear refusal; NotImplementedError always is."""
@@ -74,6 +85,10 @@ class Wordings(msgspec.Struct, kw_only=True, frozen=True):
         """Tell whether ``Type: message`` says that memory or disk is short."""
         return any(re.search(item.pattern, text) for item in self.machine_faults)
 
+    def lacks_driver(self, text: str) -> bool:
+        """Tell whether ``Type: message`` says that a build with CUDA met no driver."""
+        return any(re.search(item.pattern, text) for item in self.no_drivers)
+
     def still_says(self, outcome: Outcome) -> bool:
         """Tell whether an outcome from earlier would be an error, or a refusal, by today's wordings too."""
         if outcome.status not in {Status.ERROR, Status.UNSUPPORTED} or not outcome.attempts:
@@ -88,11 +103,12 @@ def load(path: Path | None = None) -> Wordings:
     """Read the file; ConfigurationError lists every fault, a pattern that misses its example included."""
     path = path or files.matrix_dir() / "refusals.toml"
     raw = files.read_toml(path)
-    faults = files.unknown_keys(raw, ["refusal", "lost_peer", "machine_fault"])
+    faults = files.unknown_keys(raw, ["refusal", "lost_peer", "machine_fault", "no_driver"])
     refused = files.entries(raw, "refusal", Refusal, faults)
     lost = files.entries(raw, "lost_peer", LostPeer, faults)
     machine = files.entries(raw, "machine_fault", MachineFault, faults)
-    rows: dict[str, Refusal | LostPeer | MachineFault] = {**refused, **lost, **machine}
+    driver = files.entries(raw, "no_driver", NoDriver, faults)
+    rows: dict[str, Refusal | LostPeer | MachineFault | NoDriver] = {**refused, **lost, **machine, **driver}
     for where, row in rows.items():
         if not row.link and not getattr(row, "seen_on", ""):
             faults.append(f"{where}: needs seen_on, a torch release, or link, where it was reported")
@@ -102,7 +118,10 @@ def load(path: Path | None = None) -> Wordings:
             faults.append(f"{where}.pattern: does not match its own example")
     files.raise_faults(path, faults)
     return Wordings(
-        refusals=list(refused.values()), lost_peers=list(lost.values()), machine_faults=list(machine.values())
+        refusals=list(refused.values()),
+        lost_peers=list(lost.values()),
+        machine_faults=list(machine.values()),
+        no_drivers=list(driver.values()),
     )
 
 
