@@ -43,7 +43,8 @@ nox.options.sessions = ["lint", "tests"]
 try:
     ROWS = releases.load()
     # A wheel or a pre-release is a row for this run only.
-    RELEASES = {release.version: release for release in [*ROWS, *campaign.extra_releases(ROWS, os.environ)]}
+    ASKED = releases.on_each_python([*ROWS, *campaign.extra_releases(ROWS, os.environ)])
+    RELEASES = {release.session: release for release in ASKED}
 except CanishardError as error:
     sys.stderr.write(f"{error}\n")
     raise SystemExit(error.exit_code) from None
@@ -82,15 +83,15 @@ def leave(code: int) -> None:
 
 @nox.session(default=False)
 @nox.parametrize(
-    ("python", "version"),
+    ("python", "name"),
     [
-        nox.param(release.python, release.version, id=release.version, tags=releases.tags(ROWS, release))
-        for release in RELEASES.values()
+        nox.param(release.python, name, id=name, tags=releases.tags(ROWS, release))
+        for name, release in RELEASES.items()
     ],
 )
-def checks(session: nox.Session, version: str) -> None:
+def checks(session: nox.Session, name: str) -> None:
     """Measure one release; what follows `--` goes to pytest, such as -k, --case, --backend or --fresh."""
-    release = RELEASES[version]
+    release = RELEASES[name]
     add(session, "-e", ".[checks]", release=release)
     call(session, *campaign.pytest_arguments(release, session.posargs))
 

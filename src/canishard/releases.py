@@ -1,15 +1,16 @@
 """The torch releases: reads ``matrix/releases.toml`` strictly, and selects among its rows.
 
-Runs in nox's own process too, so it imports no torch; of ours, ``data`` and ``errors``.
+Runs in nox's own process too, so it imports no torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
@@ -37,6 +38,10 @@ class Release:
     version: str
     """The version, or ``installed``."""
     python: str = ""
+    also_python: tuple[str, ...] = ()
+    """Further Pythons that its checks run on, to see that the column does not depend on it."""
+    is_again: bool = False
+    """Whether this is a row on one of its further Pythons."""
     pins: tuple[str, ...] = ()
     ci: bool = False
     wheel: Path | None = None
@@ -51,15 +56,28 @@ class Release:
         """Return the first two numbers of the version."""
         return Version(self.version).release[:2]
 
+    @property
+    def session(self) -> str:
+        """Return what is unique to a release on a Python: ``2.8.0``, or ``2.8.0-py3.12`` on a further one."""
+        return f"{self.version}-py{self.python}" if self.is_again else self.version
+
 
 class _Row(msgspec.Struct, kw_only=True, frozen=True):
     """One ``[[release]]`` as it stands in the file."""
 
     version: str
     python: str
+    also_python: list[str] = []
     pins: list[str] = []
     ci: bool = False
     released: str = ""
+
+
+class _Python(msgspec.Struct, kw_only=True, frozen=True):
+    """One ``[[python]]`` as it stands in the file."""
+
+    version: str
+    why: Annotated[str, msgspec.Meta(min_length=1)]
 
 
 def load(path: Path | None = None) -> list[Release]:
@@ -69,19 +87,22 @@ def load(path: Path | None = None) -> list[Release]:
     """
     path = path or matrix_dir() / "releases.toml"
     raw = read_toml(path)
-    faults = unknown_keys(raw, ["pins", "release"])
+    faults = unknown_keys(raw, ["pins", "python", "release"])
     common = raw.get("pins", [])
     faults += (
         _pin_faults(common, "pins") if isinstance(common, list) else ["pins: expected a list of requirements"]
     )
+    pythons = entries(raw, "python", _Python, faults)
     rows = entries(raw, "release", _Row, faults)
     for place, row in rows.items():
         faults += _row_faults(row, place)
+    faults = faults or _python_faults(pythons, rows)
     raise_faults(path, faults)
     releases = [
         Release(
             version=row.version,
             python=row.python,
+            also_python=tuple(row.also_python),
             pins=(*common, *row.pins),
             ci=row.ci,
             released=row.released,
@@ -97,13 +118,28 @@ def _row_faults(row: _Row, place: str) -> list[str]:
     faults = []
     if not _is_final(row.version, numbers=3):
         faults.append(f'{place}.version: expected a final version of three numbers, got "{row.version}"')
-    if not _is_final(row.python, numbers=2) or Version(row.python) < OLDEST_PYTHON:
-        faults.append(
-            f'{place}.python: expected a version such as "3.11", {OLDEST_PYTHON} or later, got "{row.python}"'
-        )
+    named = {f"{place}.python": row.python}
+    named |= {f"{place}.also_python[{number}]": python for number, python in enumerate(row.also_python)}
+    for where, python in named.items():
+        if not _is_final(python, numbers=2) or Version(python) < OLDEST_PYTHON:
+            expected = f'a version such as "3.11", {OLDEST_PYTHON} or later'
+            faults.append(f'{where}: expected {expected}, got "{python}"')
+    if len({*named.values()}) < len(named):
+        faults.append(f"{place}.also_python: expected further Pythons than {row.python}, each once")
     if row.released and not _is_day(row.released):
         faults.append(f'{place}.released: expected a day such as "2025-08-06", got "{row.released}"')
     return faults + _pin_faults(row.pins, f"{place}.pins")
+
+
+def _python_faults(pythons: Mapping[str, _Python], rows: Mapping[str, _Row]) -> list[str]:
+    """Return a fault for a Python that nobody says why of, and for a reason that no row needs."""
+    used = {python: where for where, row in rows.items() for python in (row.python, *row.also_python)}
+    told = {entry.version: where for where, entry in pythons.items()}
+    missing = sorted(used.keys() - told.keys())
+    faults = [f"{used[one]}: no [[python]] says why checks run on Python {one}" for one in missing]
+    return faults + [
+        f"{told[one]}.version: no row runs on {one}" for one in sorted(told.keys() - used.keys())
+    ]
 
 
 def _pin_faults(pins: Sequence[object], place: str) -> list[str]:
@@ -169,6 +205,15 @@ def ci_release(releases: Sequence[Release]) -> Release:
     return next(release for release in releases if release.ci)
 
 
+def on_each_python(releases: Iterable[Release]) -> list[Release]:
+    """Return each release on its own Python, followed by itself on each further one."""
+    found = []
+    for release in releases:
+        again = replace(release, is_again=True, also_python=(), ci=False)
+        found += [release, *(replace(again, python=python) for python in release.also_python)]
+    return found
+
+
 def newest_patches(releases: Sequence[Release]) -> list[Release]:
     """Keep the newest patch of each minor release."""
     return list({release.minor: release for release in releases}.values())
@@ -187,10 +232,11 @@ def supported(rows: Sequence[Release]) -> list[Release]:
 
 
 def tags(releases: Sequence[Release], release: Release) -> list[str]:
-    """Return the words that select a release's session: ``nox -t newest-patches``."""
+    """Return the words that select a release's session: ``nox -t newest-patches``, its further Pythons included."""
+    newest = {row.version for row in newest_patches(releases)}
     found = {
         "ci-checks": release.ci,
-        "newest-patches": release in newest_patches(releases),
+        "newest-patches": release.stable and release.version in newest,
         "all-patches": release.stable,
     }
     return [tag for tag, holds in found.items() if holds]

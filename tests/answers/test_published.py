@@ -107,6 +107,18 @@ def test_builds_that_differ_are_partial_where_the_version_names_none() -> None:
     assert "wrong (summed): 2 ranks on torch-2.8.0-cuda-nodriver-gloo-cpu-cp311-linux-x86_64" in answer.reason
 
 
+@pytest.mark.parametrize("torch", ["2.8.0", "2.8.0+cu128"])
+def test_two_pythons_are_one_answer_where_they_agree(torch: str) -> None:
+    def ask_of(status: str) -> Answer:
+        records = [record(wrong()), record(outcome(ROW, status=status, deviation="summed"), python="3.12")]
+        return published.answer(dataset.build(records, KNOWN, [], CATALOGUE), ROW, torch=torch)
+
+    assert ask_of("wrong").reason == "wrong (summed) on 2.8.0 with 2 ranks"
+    differing = ask_of("pass")
+    assert differing.verdict is Verdict.PARTIAL
+    assert "torch-2.8.0-cuda-nodriver-gloo-cpu-cp312-linux-x86_64" in differing.reason
+
+
 def test_one_number_of_ranks() -> None:
     assert ask(torch="2.8.0+cu128", world_size=4).verdict is Verdict.YES
     assert ask(torch="2.8.0+cu128", world_size=2).reason == "wrong (summed) on 2.8.0 with 2 ranks"

@@ -297,3 +297,20 @@ def test_the_time_left_is_known_from_earlier_runs(nox: FakeNox, capsys: pytest.C
     said = capsys.readouterr().out
     assert "release 1 of 3 · 7.1.0 · installing, then checking · about 15 min left" in said
     assert "about 5 min left" in said
+
+
+def test_a_python_that_cannot_be_had_is_one_line_and_the_others_go_on(
+    nox: FakeNox, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = Release(version="7.1.0", python="3.11", also_python=("3.12", "3.13"), ci=True)
+    monkeypatch.setattr(releases, "load", lambda: [row])
+    missing = "Session checks(7.1.0-py3.12) failed: Python interpreter 3.12 not found."
+    nox.fails["7.1.0-py3.12"] = (1, f"nox > Running session checks(7.1.0-py3.12)\nnox > {missing}\n")
+
+    assert main([], nox.root, nox) == 11
+    assert nox.ran == ["7.1.0", "7.1.0-py3.12", "7.1.0-py3.13"]
+    told = [line for line in capsys.readouterr().out.splitlines() if ": infra: " in line]
+    assert told == [f"7.1.0-py3.12: infra: Running session checks(7.1.0-py3.12) / {missing}"]
+
+    assert main([], nox.root, nox) == 11
+    assert nox.ran[3:] == ["7.1.0-py3.12"], "what is known of one Python is not taken for another"

@@ -67,7 +67,7 @@ class Stamps:
         self._path(release).unlink(missing_ok=True)
 
     def _path(self, release: Release) -> Path:
-        return self.folder / f"{release.version}-{digest([], *self.selection)[:12]}.json"
+        return self.folder / f"{release.session}-{digest([], *self.selection)[:12]}.json"
 
     def _decides(self, release: Release) -> str:
         """Return a digest of what a release's results depend on, bar the torch of that version itself."""
