@@ -41,6 +41,7 @@ nox.options.reuse_venv = "yes"
 nox.options.sessions = ["lint", "tests"]
 
 try:
+    install.require_one_place(ROOT)
     ROWS = releases.load()
     # A wheel or a pre-release is a row for this run only.
     ASKED = releases.on_each_python([*ROWS, *campaign.extra_releases(ROWS, os.environ)])

@@ -156,3 +156,26 @@ def test_a_record_of_elsewhere_expects_nothing_of_the_control(place: dict[str, s
     night = environment("nightly")
     assert control_statuses(CONTROL, night, [other], DIGESTS) == {}
     assert control_statuses(CONTROL, night, [other, own], DIGESTS) == {("a.x", 2): Status.HANG}
+
+
+@pytest.mark.parametrize("control", ["error pass", "flaky flaky", "hang error"])
+def test_without_a_record_the_control_has_to_agree_with_itself(control: str) -> None:
+    assert ruling("pass", "crash", "crash crash crash", control, "unknown") is Ruling.INFRA
+
+
+def test_a_row_that_is_new_or_gone_is_settled_as_any_other() -> None:
+    crash = cell(PIPE, "crash")
+    new = CellChange(id=PIPE, world_size=2, change=Change.ADDED, old=None, new=crash)
+    gone = CellChange(id=PIPE, world_size=2, change=Change.LOST_COVERAGE, old=crash, new=None)
+    passes = [cell(PIPE, "pass")] * 2
+
+    assert needed(gone) == (3, 2)
+    assert settle(new, [crash] * 3, passes, Status.UNKNOWN).ruling is Ruling.STANDS
+    found = settle(gone, [cell(PIPE, "not_run")] * 3, passes, Status.UNKNOWN)
+    assert found.ruling is Ruling.STANDS
+    assert found.change.new == cell(PIPE, "not_run")
+
+
+def test_a_side_that_never_ran_is_told() -> None:
+    found = settle(change("pass", "crash"), [], [], Status.PASS)
+    assert found.why == "too few runs of the new build (new: no run; control: no run)"
