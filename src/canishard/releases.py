@@ -243,15 +243,25 @@ def tags(releases: Sequence[Release], release: Release) -> list[str]:
 
 
 def select(
-    releases: Sequence[Release], torch: Sequence[str] = (), *, all_patches: bool = False
+    releases: Sequence[Release],
+    torch: Sequence[str] = (),
+    *,
+    all_patches: bool = False,
+    option: str = "--torch",
 ) -> list[Release]:
-    """Return what ``--torch`` asks for, rows in the file's order, then the others; each once.
+    """Return what an option such as ``--torch`` asks for, rows in the file's order, then the others; each once.
 
     Nothing said means every row. Of these, and of what a specifier such as ``>=2.13`` matches, the newest
     patch of each minor is taken, all patches if asked. An exact version, a pre-release, a wheel's path and
     ``installed`` are taken as they are.
     """
-    chosen = [release for wanted in torch for release in _select_one(releases, wanted, all_patches)]
+    chosen = []
+    for wanted in torch:
+        try:
+            chosen += _select_one(releases, wanted, all_patches)
+        except ConfigurationError as error:
+            msg = f"{option} {wanted}: {error}"
+            raise ConfigurationError(msg) from None
     if not torch:
         chosen = list(releases) if all_patches else newest_patches(releases)
     rows = [release for release in releases if release in chosen]
@@ -271,7 +281,7 @@ def _select_one(releases: Sequence[Release], wanted: str, all_patches: bool) -> 
         return exact
     if _is_version(wanted) and not _is_final(wanted):
         return [Release(version=wanted, python=releases[-1].python, stable=False)]
-    msg = f"--torch {wanted}: unknown release. {_known(releases)}"
+    msg = f"unknown release. {_known(releases)}"
     raise ConfigurationError(msg)
 
 
@@ -279,11 +289,11 @@ def _matching(releases: Sequence[Release], wanted: str, all_patches: bool) -> li
     try:
         specifier = SpecifierSet(wanted)
     except InvalidSpecifier:
-        msg = f"--torch {wanted}: expected a specifier such as '>={releases[-1].version}'. {_known(releases)}"
+        msg = f"expected a specifier such as '>={releases[-1].version}'. {_known(releases)}"
         raise ConfigurationError(msg) from None
     matching = [release for release in releases if specifier.contains(release.version)]
     if not matching:
-        msg = f"--torch {wanted}: matches no release. {_known(releases)}"
+        msg = f"matches no release. {_known(releases)}"
         raise ConfigurationError(msg)
     return matching if all_patches else newest_patches(matching)
 
@@ -296,10 +306,10 @@ def _from_wheel(path: Path) -> Release:
         name, version, tags = "", Version("0"), frozenset()  # type: ignore[assignment] # "" is no wheel's name.
     pythons = sorted(tag.interpreter for tag in tags if name == "torch" and tag.interpreter.startswith("cp3"))
     if not pythons:
-        msg = f"--torch {path}: expected a wheel of torch for CPython, torch-<version>-cp3<minor>-<abi>-<platform>.whl"
+        msg = "expected a wheel of torch for CPython, torch-<version>-cp3<minor>-<abi>-<platform>.whl"
         raise ConfigurationError(msg)
     if not path.is_file():
-        msg = f"--torch {path}: no such file"
+        msg = "no such file"
         raise ConfigurationError(msg)
     python = f"3.{pythons[0].removeprefix('cp3')}"
     return Release(version=str(version), python=python, wheel=path.resolve(), stable=False)

@@ -128,7 +128,7 @@ def test_a_release_that_cannot_be_judged_is_told(tmp_path: Path, capsys: pytest.
             2,
             "no check declares this row; near it: pp.gpipe",
         ),
-        ([ROW, "--good", "0.1", "--bad", "2.9.1"], 2, "0.1: unknown release"),
+        ([ROW, "--good", "0.1", "--bad", "2.9.1"], 2, "--good 0.1: unknown release"),
         (
             [ROW, "--good", "2026-11-01", "--bad", "2.9.1"],
             2,
@@ -142,7 +142,11 @@ def test_a_release_that_cannot_be_judged_is_told(tmp_path: Path, capsys: pytest.
         ([ROW, "--good", ">=2.8", "--bad", "2.9.1"], 2, "--good >=2.8: expected one release"),
         ([ROW, "--good", "==2.8.0", "--bad", "2.9.1"], 2, "--good ==2.8.0: expected one release"),
         ([ROW, "--good", "2.8.0", "--bad", "2.8.0"], 2, "one and the same build"),
-        ([ROW, "--good", "2.8.0", "--bad", "torch-2.9.0-cp311-cp311-x.whl"], 2, "no such file"),
+        (
+            [ROW, "--good", "2.8.0", "--bad", "torch-2.9.0-cp311-cp311-x.whl"],
+            2,
+            "--bad torch-2.9.0-cp311-cp311-x.whl: no such file",
+        ),
     ],
 )
 def test_what_cannot_be_searched_is_one_line(

@@ -105,7 +105,9 @@ class Measurement:
         self.state = state.load(said.state)
         self.confirmed = confirmed_record(said.state, said.backend, said.device)
         rows = releases.load(root / "matrix" / "releases.toml")
-        self.control = releases.select(rows, [said.control])[0] if said.control else rows[-1]
+        self.control = (
+            releases.select(rows, [said.control], option="--control")[0] if said.control else rows[-1]
+        )
         self.version = ""
         self.suite = suite()
         self.records = record.load_all(root / "matrix" / "results")

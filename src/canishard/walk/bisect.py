@@ -298,7 +298,9 @@ def candidates(good: str, bad: str) -> list[Release]:
 
 def _end(rows: Sequence[Release], option: str, said: str) -> Release:
     """Return the one build that an option names."""
-    found = releases.select(rows, [said], all_patches=True) if said != releases.INSTALLED else []
+    found = (
+        releases.select(rows, [said], all_patches=True, option=option) if said != releases.INSTALLED else []
+    )
     if len(found) != 1 or releases.is_specifier(said):
         msg = f"{option} {said}: expected one release, pre-release or wheel's path, or a nightly's date"
         raise ConfigurationError(msg)
