@@ -256,7 +256,7 @@ class _Question:
         spans = _spans(pairs, ())
         if not spans:
             return Verdict.UNKNOWN, ""
-        is_told = any(not _lacks_driver(outcome) for _, outcome in pairs)
+        is_told = any(not lacks_driver(outcome) for _, outcome in pairs)
         return Verdict(spans[0].verdict.value) if is_told else Verdict.UNKNOWN, spans[0].note
 
     def of_build(self, pairs: Seen) -> Seen:
@@ -337,7 +337,7 @@ def _flavours(version: Version) -> set[str]:
     return {"cpu"} if local == "cpu" else set()
 
 
-def _lacks_driver(outcome: Outcome) -> bool:
+def lacks_driver(outcome: Outcome) -> bool:
     """Tell whether a cell says no more than that the machine which measured it had no CUDA driver."""
     return outcome.status is not Status.PASS and refusals.load().lacks_driver(outcome.message)
 
