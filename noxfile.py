@@ -45,7 +45,8 @@ try:
     ROWS = releases.load()
     # A wheel or a pre-release is a row for this run only.
     ASKED = releases.on_each_python([*ROWS, *campaign.extra_releases(ROWS, os.environ)])
-    RELEASES = {release.session: release for release in ASKED}
+    SESSIONS = {release.session: release for release in ASKED}
+    RELEASES = {(release.version, release.interpreter): release for release in SESSIONS.values()}
 except CanishardError as error:
     sys.stderr.write(f"{error}\n")
     raise SystemExit(error.exit_code) from None
@@ -84,15 +85,17 @@ def leave(code: int) -> None:
 
 @nox.session(default=False)
 @nox.parametrize(
-    ("python", "name"),
+    ("python", "version", "interpreter"),
     [
-        nox.param(release.python, name, id=name, tags=releases.tags(ROWS, release))
-        for name, release in RELEASES.items()
+        nox.param(
+            release.python, release.version, release.interpreter, id=name, tags=releases.tags(ROWS, release)
+        )
+        for name, release in SESSIONS.items()
     ],
 )
-def checks(session: nox.Session, name: str) -> None:
+def checks(session: nox.Session, version: str, interpreter: str) -> None:
     """Measure one release; what follows `--` goes to pytest, such as -k, --case, --backend or --fresh."""
-    release = RELEASES[name]
+    release = RELEASES[version, interpreter]
     add(session, "-e", ".[checks]", release=release)
     call(session, *campaign.pytest_arguments(release, session.posargs))
 

@@ -49,6 +49,12 @@ def test_a_row_becomes_a_release(tmp_path: Path) -> None:
     assert load(path) == [Release(version="7.1.0", python="3.11", pins=("setuptools<90",), ci=True)]
 
 
+def test_the_oldest_python_is_one_of_those_allowed(tmp_path: Path) -> None:
+    why = '[[python]]\nversion = "3.10"\nwhy = "Old."'
+    path = file_with(tmp_path, ROW.format(version="7.1.0", more='also_python = ["3.10"]\nci = true'), why)
+    assert load(path)[0].also_python == ("3.10",)
+
+
 def test_pins_of_every_release_come_before_its_own(tmp_path: Path) -> None:
     row = ROW.format(version="7.1.0", more='pins = ["setuptools<90"]\nci = true')
     path = file_with(tmp_path, 'pins = ["numpy==3"]', row)

@@ -57,6 +57,11 @@ class Release:
         return Version(self.version).release[:2]
 
     @property
+    def interpreter(self) -> str:
+        """Return how the names of records and wheels say its Python: ``cp311``; empty where it is not known."""
+        return f"cp{self.python.replace('.', '')}" if self.python else ""
+
+    @property
     def session(self) -> str:
         """Return what is unique to a release on a Python: ``2.8.0``, or ``2.8.0-py3.12`` on a further one."""
         return f"{self.version}-py{self.python}" if self.is_again else self.version
