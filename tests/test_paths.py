@@ -20,7 +20,7 @@ from canishard import record as record_files
 from canishard.answers import dataset, published
 from canishard.nightly import night, state, verdict
 from canishard.nightly.state import NightVerdict
-from canishard.walk import child
+from canishard.walk import child, newest
 from canishard.walk.measure import measure
 
 
@@ -43,6 +43,14 @@ def test_data_files_are_found_again(folder: Path) -> None:
     assert published.load(folder / "canishard.json") == made_up()
     assert releases.load(folder / "releases.toml") == releases.load()
     assert sorted(path.name for path in folder.iterdir()) == ["canishard.json", "releases.toml"]
+
+
+def test_the_list_of_releases_is_added_to_there(folder: Path) -> None:
+    path = folder / "releases.toml"
+    shutil.copy(files.matrix_dir() / "releases.toml", path)
+    assert newest.update(path, ["2.99.0"], "2026-12-01") == ["2.99.0"]
+    assert releases.load(path)[-1].version == "2.99.0"
+    assert list(folder.iterdir()) == [path]
 
 
 def test_a_night_is_found_again(folder: Path) -> None:
