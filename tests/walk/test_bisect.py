@@ -274,6 +274,11 @@ def test_a_wheel_is_an_end_and_not_the_release_that_it_is_called(tmp_path: Path)
     assert bisect.main([ROW, "--good", "2.9.0", "--bad", str(wheel)], tmp_path, nox) == 0
     assert nox.environs[0]["CANISHARD_TORCH"] == str(wheel)
 
+    wheel.write_bytes(b"built anew")
+    nox.statuses = {"2.9.1": "pass"}
+    assert bisect.main([ROW, "--good", "2.9.0", "--bad", str(wheel)], tmp_path, nox) == 2
+    assert nox.versions == ["2.9.1", "2.9.1"], "what the wheel was before is not what it is"
+
 
 def test_nightlies_are_found_by_their_dates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

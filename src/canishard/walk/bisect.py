@@ -14,9 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.version import Version
-
-from canishard import catalogue, record, releases
+from canishard import catalogue, record
 from canishard.catalogue import ids
 from canishard.errors import CanishardError, ConfigurationError, InfraError
 from canishard.facts.quirks import NOT_MEASURED
@@ -24,7 +22,7 @@ from canishard.launch.outcome import Outcome, Status, words
 from canishard.record import Record
 from canishard.record.environment import Environment
 from canishard.releases import Release
-from canishard.walk import nightlies
+from canishard.walk import candidates, nightlies
 from canishard.walk.child import run_child
 from canishard.walk.install import TORCH_VARIABLE
 from canishard.walk.measure import Runner, measure
@@ -103,7 +101,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("row", metavar="ROW", help="the id of a case, such as pp.gpipe")
     for side in ("good", "bad"):
-        add(f"--{side}", required=True, metavar="WHAT", help="a release, or a nightly's date: 2026-11-30")
+        what = "a release, a pre-release, a wheel's path, or a nightly's date: 2026-11-30"
+        add(f"--{side}", required=True, metavar="WHAT", help=what)
     add("--world-size", type=int, metavar="N", help="a number of ranks (default: the check's smallest)")
     add("--backend", default="gloo", help="as init_process_group takes it (default: gloo)")
     add("--device", default="cpu", help="a device type (default: cpu)")
@@ -134,7 +133,7 @@ class Bisection:
             raise ConfigurationError(msg)
         self.world_size = said.world_size or min(self.entry.world_sizes)
         self.digest = catalogue.digest_of(self.entry)
-        self.releases = {release.version: release for release in candidates(said.good, said.bad)}
+        self.releases = {release.version: release for release in candidates.candidates(said.good, said.bad)}
         self.versions = list(self.releases)
         self.records = record.load_all(root / "matrix" / "results")
         self.kind = self._known_kind()
@@ -238,7 +237,8 @@ class Bisection:
     def _measure(self, version: str) -> Seen:
         said = self.said
         case = f"{ids.slug(said.row)}-{self.world_size}-{self.digest}"
-        folder = self.root / FOLDER / f"{version}-{said.backend}-{said.device}" / case
+        build = candidates.folder_of(self.releases[version])
+        folder = self.root / FOLDER / f"{build}-{said.backend}-{said.device}" / case
         options = [f"--backend={said.backend}", f"--device={said.device}", f"--case={said.row}"]
         options.append(f"--world-size={self.world_size}")
         session, variables = f"checks({version})", self._variables(self.releases[version])
@@ -268,40 +268,3 @@ class Bisection:
             outcome=cell,
             is_known=is_known,
         )
-
-
-def candidates(good: str, bad: str) -> list[Release]:
-    """Return the builds from one to the other, oldest first, both included: releases, or nightlies by date.
-
-    An end may be a pre-release or a wheel too; what lies between are releases.
-    """
-    dates = [nightlies.is_date(side) for side in (good, bad)]
-    rows = releases.load()
-    if all(dates):
-        days = nightlies.between(min(good, bad), max(good, bad), nightlies.listed(os.environ))
-        found = releases.select(rows, days)
-    elif any(dates):
-        msg = f"--good {good} --bad {bad}: expected two releases, or two nightlies' dates"
-        raise ConfigurationError(msg)
-    else:
-        ends = [_end(rows, f"--{name}", side) for name, side in (("good", good), ("bad", bad))]
-        first, last = sorted(ends, key=lambda end: Version(end.version))
-        between = [
-            row for row in rows if Version(first.version) < Version(row.version) < Version(last.version)
-        ]
-        found = [first, *between, last]
-    if found[0].version == found[-1].version:
-        msg = f"--good {good} --bad {bad}: one and the same build, in which nothing can have changed"
-        raise ConfigurationError(msg)
-    return found
-
-
-def _end(rows: Sequence[Release], option: str, said: str) -> Release:
-    """Return the one build that an option names."""
-    found = (
-        releases.select(rows, [said], all_patches=True, option=option) if said != releases.INSTALLED else []
-    )
-    if len(found) != 1 or releases.is_specifier(said):
-        msg = f"{option} {said}: expected one release, pre-release or wheel's path, or a nightly's date"
-        raise ConfigurationError(msg)
-    return found[0]
