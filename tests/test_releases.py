@@ -193,6 +193,18 @@ def test_all_faults_are_reported_together(tmp_path: Path) -> None:
     assert str(caught.value).count("releases.toml: ") == 4
 
 
+def test_what_selects_the_session_of_a_release(rows: list[Release]) -> None:
+    assert {row.version: releases.tags(rows, row) for row in rows} == {
+        "7.1.0": ["all-patches"],
+        "7.1.1": ["newest-patches", "all-patches"],
+        "7.2.0": ["ci-checks", "newest-patches", "all-patches"],
+        "7.10.0": ["all-patches"],
+        "7.10.2": ["newest-patches", "all-patches"],
+    }
+    wheel = Release(version="7.10.2", python="3.11", stable=False)
+    assert releases.tags(rows, wheel) == []
+
+
 def test_a_row_is_measured_on_further_pythons_too(tmp_path: Path) -> None:
     further = 'also_python = ["3.12"]\nci = true'
     why = '[[python]]\nversion = "3.12"\nwhy = "To see that a column does not depend on it."'
