@@ -56,6 +56,11 @@ def cells(case_id: str, releases: str) -> list[tuple[Record, list[Outcome]]]:
     return [(found, [cell for cell in found.cells if cell.id == case_id]) for found in chosen]
 
 
+@pytest.mark.parametrize("found", RECORDS, ids=lambda found: found.name)
+def test_what_measured_a_record_can_be_looked_up(found: Record) -> None:
+    record.require_clean(found)
+
+
 @pytest.mark.parametrize(("case_id", "releases", "status", "words"), FACTS)
 def test_what_was_known_before_the_first_line(case_id: str, releases: str, status: str, words: str) -> None:
     for found, own in cells(case_id, releases):
