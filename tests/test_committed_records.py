@@ -10,9 +10,10 @@ from canishard.facts import quirks
 from canishard.launch.outcome import Outcome, Status
 from canishard.record import Record
 
+COMMITTED = record.load_all(files.matrix_dir() / "results")
 RECORDS = [
     found
-    for found in record.load_all(files.matrix_dir() / "results")
+    for found in COMMITTED
     if found.environment.is_stable
     and (found.environment.backend, found.environment.device) == ("gloo", "cpu")
 ]
@@ -56,7 +57,7 @@ def cells(case_id: str, releases: str) -> list[tuple[Record, list[Outcome]]]:
     return [(found, [cell for cell in found.cells if cell.id == case_id]) for found in chosen]
 
 
-@pytest.mark.parametrize("found", RECORDS, ids=lambda found: found.name)
+@pytest.mark.parametrize("found", COMMITTED, ids=lambda found: found.name)
 def test_what_measured_a_record_can_be_looked_up(found: Record) -> None:
     record.require_clean(found)
 

@@ -6,13 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up import A, DIGEST, case, environment, outcome, record, variant
+from made_up import DIGEST, A, case, environment, outcome, record, variant
 
 from canishard.catalogue.digest import digest
 from canishard.launch.outcome import Attempt, RankEvidence, Status
 from canishard.record import Suite
 from canishard.record.conditions import NEVER_REUSED, answers
 
+BUILDS: dict[str, Any] = {
+    "torch": "2.8.0+cu126",
+    "git_version": "d4e5f6",
+    "cuda": "12.6",
+    "hip": "6.4",
+    "nccl": "2.26.0",
+    "packages": {"numpy": "2.4.0"},
+    "glibc": "",
+}
 DECIDE: dict[str, dict[str, Any]] = {
     **{
         f"environment.{name}": {name: other}
@@ -26,18 +35,7 @@ DECIDE: dict[str, dict[str, Any]] = {
             "machine": "arm64",
         }.items()
     },
-    **{
-        f"variant.{name}": {"variant": variant(**{name: other})}
-        for name, other in {
-            "torch": "2.8.0+cu126",
-            "git_version": "d4e5f6",
-            "cuda": "12.6",
-            "hip": "6.4",
-            "nccl": "2.26.0",
-            "packages": {"numpy": "2.4.0"},
-            "glibc": "",
-        }.items()
-    },
+    **{f"variant.{name}": {"variant": variant(**{name: other})} for name, other in BUILDS.items()},
     "no package": {"variant": variant(packages={})},
     "a variable": {"variables": {"OMP_NUM_THREADS": "2"}},
     "one more variable": {"variables": {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "0"}},
@@ -81,6 +79,12 @@ def test_nothing_is_nothing_however_it_is_written() -> None:
     assert record(variant=empty).conditions == record(variant=none).conditions
 
 
+ENVIRONMENTS = (
+    "environment torch-2.8.0-cuda-nodriver-gloo-cpu-cp311-linux-x86_64 there, "
+    "torch-2.8.0-cuda-nodriver-gloo-cpu-cp312-linux-x86_64 here"
+)
+
+
 def test_what_differs_in_words() -> None:
     there = record(variables={"A": "1", "OMP_NUM_THREADS": "1"}).conditions
     here = record(
@@ -88,8 +92,7 @@ def test_what_differs_in_words() -> None:
     ).conditions
     assert there.differing(there) == []
     assert there.differing(here) == [
-        "environment torch-2.8.0-cuda-nodriver-gloo-cpu-cp311-linux-x86_64 there, "
-        "torch-2.8.0-cuda-nodriver-gloo-cpu-cp312-linux-x86_64 here",
+        ENVIRONMENTS,
         "nccl 2.27.3 there, none here",
         "devices none there, NVIDIA L4 2 here",
         "variables A 1 there, none here",

@@ -142,6 +142,10 @@ def test_committed_cells_are_taken_and_never_mixed_with_those_of_other_condition
     assert "0 cases measured, 1 known already" in details.stdout
     assert after == before
     assert [done.returncode for done in (same, details, mixed)] == [0, 0, 2], mixed.stdout
+    assert (
+        "nothing was taken from the record, measured under other conditions: git_version d4e5f6"
+        in mixed.stdout
+    )
     assert "was measured under other conditions (git_version d4e5f6 there," in mixed.stdout
     assert path.read_bytes() == other
 

@@ -172,6 +172,12 @@ class Recorder:
             backend_module=state.conditions.backend_module,
             cells=list(self.outcomes.values()),
         )
+        if state.option.reuse_committed and state.baseline:
+            differing = state.baseline.conditions.differing(state.conditions)
+            if differing:
+                self.lines.append(
+                    f"canishard: nothing was taken from the record, measured under other conditions: {'; '.join(differing)}"
+                )
         cases = [case for case in state.cases if case.key in self.selected]
         merged = merge.store(
             state.record_path,
