@@ -104,19 +104,24 @@ def test_the_verdict_and_its_reason(torch: str, verdict: str, reason: str) -> No
 def test_builds_that_differ_are_partial_where_the_version_names_none() -> None:
     answer = ask(torch="2.8.0")
     assert answer.verdict is Verdict.PARTIAL
-    assert "wrong (summed): 2 ranks on torch-2.8.0-cuda-nodriver-gloo-cpu-cp311-linux-x86_64" in answer.reason
+    assert "wrong (summed): 2 ranks on the cuda-nodriver build" in answer.reason
 
 
 @pytest.mark.parametrize("torch", ["2.8.0", "2.8.0+cu128"])
 def test_two_pythons_are_one_answer_where_they_agree(torch: str) -> None:
     def ask_of(status: str) -> Answer:
-        records = [record(wrong()), record(outcome(ROW, status=status, deviation="summed"), python="3.12")]
+        records = [
+            record(wrong()),
+            record(
+                outcome(ROW, status=status, deviation="summed" if status == "wrong" else ""), python="3.12"
+            ),
+        ]
         return published.answer(dataset.build(records, KNOWN, [], CATALOGUE), ROW, torch=torch)
 
     assert ask_of("wrong").reason == "wrong (summed) on 2.8.0 with 2 ranks"
     differing = ask_of("pass")
     assert differing.verdict is Verdict.PARTIAL
-    assert "torch-2.8.0-cuda-nodriver-gloo-cpu-cp312-linux-x86_64" in differing.reason
+    assert "pass: 2 ranks on Python 3.12; wrong (summed): 2 ranks on Python 3.11" in differing.reason
 
 
 def test_one_number_of_ranks() -> None:
@@ -320,4 +325,4 @@ def test_machines_with_and_without_a_driver_are_told_apart() -> None:
     ]
     answer = published.answer(dataset.build(records, KNOWN, [], CATALOGUE), ROW, torch="2.6.0+cu124")
     assert answer.verdict is Verdict.PARTIAL
-    assert "error: 2 ranks on torch-2.6.0-cuda-nodriver" in answer.reason
+    assert "error: 2 ranks on the cuda-nodriver build" in answer.reason

@@ -51,11 +51,3 @@ def _end(rows: Sequence[Release], option: str, said: str) -> Release:
         msg = f"{option} {said}: expected one release, pre-release or wheel's path, or a nightly's date"
         raise ConfigurationError(msg)
     return found[0]
-
-
-def folder_of(release: Release) -> str:
-    """Return what a build's folder is called: a wheel of the same name may be another one the next time."""
-    if not release.wheel:
-        return release.version
-    found = release.wheel.stat()
-    return f"{release.version}-{found.st_size}-{found.st_mtime_ns}"
