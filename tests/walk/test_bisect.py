@@ -92,6 +92,20 @@ def test_what_the_records_know_is_not_measured(tmp_path: Path, capsys: pytest.Ca
     assert lines[-1] == "1 of 3 builds measured; all are cuda-nodriver linux x86_64"
 
 
+def test_the_number_of_ranks_is_the_smallest_unless_said(tmp_path: Path) -> None:
+    for version, statuses in (("2.9.0", ("pass", "pass")), ("2.9.1", ("pass", "crash"))):
+        cells = [
+            outcome(ROW, size, status, digest=digest_of(ROW))
+            for size, status in zip((2, 4), statuses, strict=True)
+        ]
+        found = record(*canaries(), *cells, channel=version)
+        record_files.save(found, tmp_path / "matrix" / "results" / f"{found.name}.json")
+    search = [ROW, "--good", "2.9.0", "--bad", "2.9.1"]
+
+    assert bisect.main(search, tmp_path, Nox({})) == 2
+    assert bisect.main([*search, "--world-size", "4"], tmp_path, Nox({})) == 0
+
+
 def test_another_digest_is_measured_again(tmp_path: Path) -> None:
     committed(tmp_path, {"2.8.0": "pass", "2.9.1": "crash"}, digest="0" * 16)
     nox = Nox({"2.8.0": "pass", "2.9.0": "pass", "2.9.1": "crash"})

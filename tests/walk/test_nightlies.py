@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from packaging import tags
 
+from canishard import releases
 from canishard.errors import ConfigurationError, InfraError
+from canishard.releases import Release
 from canishard.walk import nightlies
 
 PAGE = """<!DOCTYPE html><html><body>
@@ -48,6 +50,28 @@ def test_the_builds_of_an_index_for_this_machine(monkeypatch: pytest.MonkeyPatch
     assert nightlies.listed({}) == ["2.9.0.dev20261129", "2.16.0.dev20261128", "2.16.0.dev20261130"]
 
 
+def test_the_python_is_that_of_the_newest_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    served(monkeypatch, tmp_path)
+    monkeypatch.setattr(tags, "platform_tags", lambda: iter(["linux_x86_64"]))
+    rows = [Release(version="2.14.0", python="3.11"), Release(version="2.15.0", python="3.12")]
+    monkeypatch.setattr(releases, "load", lambda: rows)
+
+    assert nightlies.listed({}) == ["2.16.0.dev20261130", "2.16.0.dev20261201"]
+
+
+def test_the_index_is_pytorchs_unless_another_is_named() -> None:
+    assert nightlies.index({}) == nightlies.NIGHTLY_INDEX
+    assert nightlies.index({nightlies.NIGHTLY_INDEX_VARIABLE: " "}) == nightlies.NIGHTLY_INDEX
+    assert nightlies.index({nightlies.NIGHTLY_INDEX_VARIABLE: "file:///n"}) == "file:///n"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("2026-11-30", True), ("20261130", False), ("2026-11-300", False), ("2.8.0", False)]
+)
+def test_what_names_a_day(text: str, *, wanted: bool) -> None:
+    assert nightlies.is_date(text) is wanted
+
+
 def test_an_index_that_does_not_answer_is_one_line(environ: dict[str, str]) -> None:
     with pytest.raises(InfraError) as raised:
         nightlies.listed(
@@ -75,7 +99,7 @@ def test_what_lies_between_two_days() -> None:
     versions = ["2.16.0.dev20261127", "2.16.0.dev20261128", "2.16.0.dev20261130"]
 
     assert nightlies.between("2026-11-28", "2026-11-30", versions) == versions[1:]
-    with pytest.raises(ConfigurationError, match="2026-11-29: no nightly build of that day; the index has"):
+    with pytest.raises(ConfigurationError, match=r"2026-11-29: no .* the index has 2026-11-27 to 2026-11-30"):
         nightlies.between("2026-11-27", "2026-11-29", versions)
     with pytest.raises(ConfigurationError, match="the index has none"):
         nightlies.between("2026-11-27", "2026-11-29", [])
