@@ -249,6 +249,37 @@ def test_ends_of_different_builds_are_measured_as_one(
     assert said(capsys)[-1] == "1 of 3 builds measured; all are cuda-nodriver linux x86_64"
 
 
+@pytest.mark.parametrize(
+    ("known", "measured", "kind"),
+    [
+        ((["2.8.0", "2.9.1"], ["2.8.0", "2.9.0"]), ["2.9.0"], "cuda-nodriver"),
+        ((["2.8.0", "2.9.1"], ["2.9.0", "2.9.1"]), ["2.9.0"], "cuda-nodriver"),
+        ((["2.8.0", "2.9.1"], ["2.8.0", "2.9.0", "2.9.1"]), [], "cpu"),
+        ((["2.8.0", "2.9.0", "2.9.1"], ["2.8.0", "2.9.1"]), [], "cuda-nodriver"),
+        ((["2.8.0"], ["2.9.0", "2.9.1"]), ["2.8.0"], "cpu"),
+        (([], ["2.8.0"]), ["2.9.1", "2.9.0"], "cpu"),
+        (([], []), ["2.8.0", "2.9.1", "2.9.0"], "cpu"),
+    ],
+)
+def test_the_kind_of_build_is_one_that_leaves_little_to_measure(
+    known: tuple[list[str], list[str]],
+    measured: list[str],
+    kind: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    does = {"2.8.0": "pass", "2.9.0": "crash", "2.9.1": "crash"}
+    for versions, flavour in zip(known, ("cuda-nodriver", "cpu"), strict=True):
+        committed(tmp_path, {version: does[version] for version in versions}, flavour=flavour)
+    nox = Nox(does, dict.fromkeys(does, kind))
+
+    assert bisect.main([ROW, "--good", "2.8.0", "--bad", "2.9.1"], tmp_path, nox) == 0
+    assert nox.versions == measured
+    lines = said(capsys)
+    assert "pp.gpipe (2 ranks) changed in 2.9.0: pass -> crash; before it: 2.8.0" in lines
+    assert lines[-1] == f"{len(measured)} of 3 builds measured; all are {kind} linux x86_64"
+
+
 def test_what_this_machine_installs_decides_what_is_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
