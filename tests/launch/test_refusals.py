@@ -125,3 +125,14 @@ def test_an_earlier_outcome_holds_while_the_wordings_say_the_same(
     earlier = outcome("family.subject", status=status, attempts=attempts)
 
     assert refusals.load().still_says(earlier) is still
+
+
+def test_a_wording_of_a_missing_driver_is_held_to_its_example(tmp_path: Path) -> None:
+    path = tmp_path / "refusals.toml"
+    path.write_text('[[no_driver]]\npattern = "no driver"\nexample = "RuntimeError: no"\n', encoding="utf-8")
+    with pytest.raises(ConfigurationError) as raised:
+        refusals.load(path)
+    assert str(raised.value).split("; refusals.toml: ") == [
+        "refusals.toml: no_driver[0]: needs seen_on, a torch release, or link, where it was reported",
+        "no_driver[0].pattern: does not match its own example",
+    ]
