@@ -74,7 +74,7 @@ def test_an_old_id_selects_the_row_that_has_another_now(monkeypatch: pytest.Monk
         config=SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin={"terminalreporter": terminal}.get)),
     )
 
-    assert Checks._patterns.func(collector) == ["a.new[op=x]", "b.*"]
+    assert vars(Checks)["_patterns"].func(collector) == ["a.new[op=x]", "b.*"]
     assert lines == ["canishard: --case: a.old is called a.new[op=x] now"]
 
 
