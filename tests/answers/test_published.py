@@ -13,9 +13,10 @@ from answers.test_dataset import CATALOGUE, MENDED, ROW
 from made_up import failed, outcome, quirk, record
 
 import canishard
-from canishard.answers import dataset, published
+from canishard.answers import dataset, needs, published
 from canishard.answers.dataset import Dataset
 from canishard.answers.published import Answer, Verdict
+from canishard.catalogue import renamed
 from canishard.errors import ConfigurationError, RecordError
 from canishard.facts.support import Span
 
@@ -183,6 +184,16 @@ def test_the_workaround_of_a_quirk_counts_only_where_the_quirk_shows() -> None:
 def test_an_answer_is_no_boolean(torch: str) -> None:
     with pytest.raises(TypeError, match=r"look at \.verdict"):
         bool(ask(torch=torch))
+
+
+def test_an_old_id_answers_with_a_note_of_the_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renamed, "load", lambda: {"old.name": ROW})
+
+    found = ask("old.name", torch="2.9.1")
+
+    assert (found.row, found.verdict) == (ROW, Verdict.YES)
+    assert found.reason == f"old.name is called {ROW} now; passes on 2.9.1 with 2 and 4 ranks"
+    assert needs.resolve(["old.name"], made_up()) == [ROW]
 
 
 def test_a_row_that_is_not_there_is_told_with_near_ones() -> None:

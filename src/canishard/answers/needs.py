@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from canishard.answers.dataset import Dataset
 from canishard.answers.published import Answer, Verdict, answer, measured_releases, near, version_of
-from canishard.catalogue import ids
+from canishard.catalogue import ids, renamed
 from canishard.errors import ConfigurationError
 from canishard.record.environment import channel_key
 from canishard.releases import is_specifier
@@ -73,6 +73,7 @@ def resolve(needs: Iterable[str], dataset: Dataset) -> list[str]:
 
 
 def _rows(need: str, dataset: Dataset) -> list[str]:
+    need, _ = renamed.resolve(need, dataset.by_id)
     if need in dataset.by_id:
         return [need]
     if "*" in need or "?" in need:

@@ -21,6 +21,7 @@ from packaging.version import InvalidVersion, Version
 from canishard import files
 from canishard.answers import dataset
 from canishard.answers.dataset import Dataset, Row, Seen
+from canishard.catalogue import resolve
 from canishard.errors import ConfigurationError, RecordError
 from canishard.facts.quirks import NOT_MEASURED
 from canishard.facts.support import Span, support
@@ -129,9 +130,11 @@ def answer(
     world_size: int | None = None,
 ) -> Answer:
     """Say what ``supports`` says, by another data set."""
+    row, called = resolve(row, dataset.by_id)
     asked = _Question(
         dataset=dataset,
         row=require(dataset, row),
+        note=called,
         torch=str(torch),
         version=version_of(torch),
         backend=backend,
@@ -216,6 +219,8 @@ class _Question:
 
     dataset: Dataset
     row: Row
+    note: str
+    """Which id the row has now, where another one was asked for."""
     torch: str
     version: Version
     backend: str
@@ -231,7 +236,7 @@ class _Question:
             device=self.device,
             world_size=self.world_size,
             verdict=verdict,
-            reason=reason,
+            reason="; ".join(filter(None, [self.note, reason])),
             **more,
         )
 

@@ -127,9 +127,12 @@ class Bisection:
     def __init__(self, said: argparse.Namespace, root: Path, runner: Runner) -> None:
         """Look the row and the candidates up; nothing is installed yet."""
         self.said, self.root, self.runner = said, root, runner
+        said.row, note = catalogue.resolve(said.row, catalogue.load())
+        if note:
+            print(note)
         self.entry = catalogue.load().get(said.row)
         if self.entry is None:
-            near = ids.matching([f"*{said.row.partition('[')[0]}*"], catalogue.load())
+            near = ids.matching([f"*{ids.name(said.row)}*"], catalogue.load())
             hint = f"; near it: {', '.join(near[:5])}" if near else ""
             msg = f"{said.row}: no check declares this row{hint}"
             raise ConfigurationError(msg)
