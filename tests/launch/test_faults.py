@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from canishard.launch import Launcher, Rules, ServerLost, Where, processes, watch
-from canishard.launch.outcome import Case, Outcome, Status
+from canishard.launch.outcome import Case, Kind, Outcome, Status
 
 pytestmark = pytest.mark.torch
 
@@ -150,7 +150,7 @@ def test_a_grave_status_is_confirmed_by_spawn_and_a_plain_one_by_a_second_server
 def test_a_status_that_differs_from_the_baseline_is_confirmed_by_spawn(
     launcher: Launcher, run_again: Run
 ) -> None:
-    launcher.baseline = {("misbehaving.good", 2): Status.WRONG}
+    launcher.baseline = {("misbehaving.good", 2): Kind(Status.WRONG, "summed")}
     try:
         outcome = run_again("good@2")
     finally:
@@ -203,9 +203,8 @@ def test_a_sigkill_while_the_kernel_killed_for_memory_is_infra(
 DISK = """
 import json, sys
 from canishard.launch import refusals
-from canishard.launch import Launcher, Rules, Where
-words = refusals.load()
-rules = Rules(words.is_refusal, words.is_lost_peer, words.is_machine_fault)
+from canishard.launch import Launcher, Where
+rules = refusals.load().rules
 with Launcher(Where(), rules, modules=["misbehaving"]) as launcher:
     cases = {case.id: case for case in launcher.cases()}
     names = ["disk_full", "good", "disk_full", "good"]
@@ -251,7 +250,7 @@ def good(context):
 def test_a_server_with_threads_is_not_forked_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "threaded.py").write_text(THREADED)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
-    rules = Rules(lambda _: False, lambda _: False)
+    rules = Rules()
 
     with Launcher(Where(), rules, modules=["threaded"]) as launcher:
         outcome = launcher.run(launcher.cases()[0])

@@ -18,8 +18,9 @@ from typing import Any
 from canishard.errors import ConfigurationError, InfraError
 from canishard.launch import stretches
 from canishard.launch.client import Server, ServerLost
-from canishard.launch.judge import Rules, judge, teardown_notes
-from canishard.launch.outcome import GRAVE, NOT_RETRIED, Attempt, Case, Outcome, Status
+from canishard.launch.judge import judge, teardown_notes
+from canishard.launch.outcome import GRAVE, NOT_RETRIED, Attempt, Case, Kind, Outcome, Status
+from canishard.launch.verdict import Rules
 from canishard.launch.watch import Stage, Where
 
 START_METHODS = ("auto", "fork", "spawn")
@@ -60,7 +61,7 @@ class Launcher:
         start_method: str = "auto",
         modules: Sequence[str] = CHECK_MODULES,
         own: OwnChecks | None = None,
-        baseline: Mapping[tuple[str, int], Status] | None = None,
+        baseline: Mapping[tuple[str, int], Kind] | None = None,
     ) -> None:
         self.where = where
         self.rules = rules
@@ -205,11 +206,12 @@ class Launcher:
         return fold(case, attempts)
 
     def _needs_spawn(self, case: Case, attempts: list[Attempt]) -> bool:
-        statuses = {attempt.status for attempt in attempts}
+        kinds = {attempt.kind for attempt in attempts}
+        statuses = {kind.status for kind in kinds}
         if Status.INFRA in statuses:
             return False
         before = self.baseline.get(case.key)
-        changed = before is not None and statuses != {before}
+        changed = before is not None and kinds != {before}
         return bool(statuses & GRAVE) or changed or case.key in self.sampled
 
     def _attempt(self, case: Case, slot: str, start_method: str) -> Attempt:
@@ -259,24 +261,21 @@ def _outcome(case: Case, status: Status, message: str) -> Outcome:
 
 
 def fold(case: Case, attempts: list[Attempt]) -> Outcome:
-    """Fold attempts to an outcome: the same status stands, a mixture is ``flaky`` with its counts.
+    """Fold attempts to an outcome: the same kind stands, a mixture is ``flaky`` with its counts.
 
-    An attempt that failed for our or the machine's reasons makes the whole ``infra``: it proves nothing.
+    Two that are wrong in different ways are a mixture too. An attempt that failed for our or the machine's reasons makes
+    the whole ``infra``: it proves nothing.
     """
-    counts = Counter(attempt.status for attempt in attempts)
+    counts = Counter(attempt.kind for attempt in attempts)
     shown = attempts[0]
     outcome = _outcome(case, shown.status, shown.message)
     outcome.deviation = shown.deviation
-    if Status.INFRA in counts:
-        outcome.status = Status.INFRA
-        outcome.message = next(attempt.message for attempt in attempts if attempt.status is Status.INFRA)
+    if infra := next((attempt for attempt in attempts if attempt.status is Status.INFRA), None):
+        outcome.status, outcome.deviation, outcome.message = Status.INFRA, "", infra.message
     elif len(counts) > 1:
-        outcome.status = Status.FLAKY
-        outcome.deviation = ""
+        tally = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
         said = next((attempt.message for attempt in attempts if attempt.message), "")
-        outcome.message = (
-            ", ".join(f"{count} {status.value}" for status, count in sorted(counts.items())) + f"; {said}"
-        )
+        outcome.status, outcome.deviation, outcome.message = Status.FLAKY, "", f"{tally}; {said}"
     ranks = shown.ranks
     outcome.measurements = {
         name: value for rank in reversed(ranks) for name, value in rank.measurements.items()

@@ -11,7 +11,7 @@ import pytest
 
 from canishard import checks, record
 from canishard.errors import CanishardError, InfraError
-from canishard.launch import Launcher, OwnChecks, Rules, ServerLost, Where, refusals
+from canishard.launch import Launcher, OwnChecks, ServerLost, Where, refusals
 from canishard.launch.outcome import Case, Outcome, Status
 from canishard.record import Record
 from canishard.record.environment import Environment, Variant, from_description
@@ -69,8 +69,7 @@ class SessionState:
         pytest.exit(f"canishard: {error}", returncode=error.exit_code)
 
     def _enter(self) -> None:
-        wordings = refusals.load()
-        rules = Rules(wordings.is_refusal, wordings.is_lost_peer, wordings.is_machine_fault)
+        rules = refusals.load().rules
         launcher = Launcher(self.where, rules, start_method=self.option.start_method, own=self.own)
         self._launcher = launcher.__enter__()
         self.start_method, self.fallback = launcher.start_method, launcher.fallback
@@ -79,7 +78,7 @@ class SessionState:
             launcher.describe(), self.where.backend, self.where.device, channel
         )
         self.baseline = self.read_baseline()
-        launcher.baseline = {cell.key: cell.status for cell in self.baseline.cells} if self.baseline else {}
+        launcher.baseline = {cell.key: cell.kind for cell in self.baseline.cells} if self.baseline else {}
         self.journal = Journal(self.option.state, self.environment, self.variant, launcher.start_method)
         self.cases = launcher.cases()
         launcher.choose_sample(filter(is_ours, self.cases), self.option.spawn_sample)
