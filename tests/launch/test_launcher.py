@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
-from canishard.launch import Launcher, Rules, Where
-from canishard.launch.launcher import fold
+from canishard.launch import Launcher, Rules, ServerLost, Where
+from canishard.launch.launcher import SPAWNED, fold
 from canishard.launch.outcome import Attempt, Case, Kind, RankEvidence, Status
 
 PASS, WRONG, CRASH, INFRA = Status.PASS, Status.WRONG, Status.CRASH, Status.INFRA
@@ -100,12 +102,66 @@ def test_fold_keeps_notes_once_and_rank_zeros_measurements() -> None:
 
 
 def test_the_sample_is_the_same_whatever_the_order() -> None:
-    rules = Rules()
-    cases = [case(f"family.subject[n={number}]") for number in range(100)]
-    one, other = Launcher(Where(), rules), Launcher(Where(), rules)
+    cases = [case(f"{family}.subject[n={number}]") for family in "abcdef" for number in range(50)]
+    one, other = Launcher(Where(), Rules()), Launcher(Where(), Rules())
 
     one.choose_sample(cases, 20)
     other.choose_sample(reversed(cases), 20)
 
     assert len(one.sampled) == 20
-    assert one.sampled == other.sampled
+    assert (one.sampled, one.spawned) == (other.sampled, other.spawned)
+
+
+def test_few_of_the_sample_are_spawned_each_of_another_family() -> None:
+    launcher = Launcher(Where(), Rules())
+
+    launcher.choose_sample(
+        [case(f"{family}.subject[n={number}]") for family in "abcdef" for number in range(50)]
+    )
+
+    assert launcher.spawned < launcher.sampled
+    assert len({name.partition(".")[0] for name, _ in launcher.spawned}) == SPAWNED
+
+
+def test_without_a_sample_nothing_is_spawned() -> None:
+    launcher = Launcher(Where(), Rules())
+
+    launcher.choose_sample([case()], 0)
+
+    assert (launcher.sampled, launcher.spawned) == (frozenset(), frozenset())
+
+
+class FakeServer:
+    """A server that is not ready in time, the first time."""
+
+    made: ClassVar[list[FakeServer]] = []
+
+    def __init__(self, start_method: str, warm: tuple[str, ...], path: object, hash_seed: int) -> None:
+        self.asked = (start_method, warm, path, hash_seed)
+        self.is_closed = False
+        self.made.append(self)
+
+    def wait_until_ready(self) -> None:
+        if len(self.made) == 1:
+            msg = "the server was not ready within 300 s"
+            raise ServerLost(msg)
+
+    def is_alive(self) -> bool:
+        return not self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_a_server_that_was_not_ready_in_time_keeps_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("canishard.launch.launcher.Server", FakeServer)
+    monkeypatch.setattr(FakeServer, "made", [])
+    launcher = Launcher(Where(), Rules())
+
+    late = launcher._attempt(case(), "second", "fork")
+    found: object = launcher._server("second", "fork")
+
+    assert (late.status, late.message) == (INFRA, "the server was not ready within 300 s")
+    assert [server.is_closed for server in FakeServer.made] == [True, False]
+    assert found is FakeServer.made[1]
+    assert launcher._server("second", "fork") is found

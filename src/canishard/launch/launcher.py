@@ -26,8 +26,10 @@ from canishard.launch.watch import Stage, Where
 START_METHODS = ("auto", "fork", "spawn")
 CHECK_MODULES = ("canishard.checks",)
 ASK_S = 180.0
-SPAWN_SAMPLE = 20
-"""How many cases that need no confirmation are confirmed by spawn all the same, chosen by their names' hash."""
+SAMPLE = 20
+"""How many cases are run under both servers whatever they do, chosen by their names' hash."""
+SPAWNED = 4
+"""How many of the sample, each of another family, are also spawned: an import of torch a rank is what one costs."""
 
 _KNOWN_BACKENDS = frozenset({"gloo", "nccl", "mpi", "ucc", "xccl"})
 
@@ -73,6 +75,7 @@ class Launcher:
         self.fallback = ""
         """Why ranks are spawned although ``auto`` would rather fork them."""
         self.sampled: frozenset[tuple[str, int]] = frozenset()
+        self.spawned: frozenset[tuple[str, int]] = frozenset()
         self._spent: dict[str, float] = {}
         self._servers: dict[str, Server] = {}
         self._description: dict[str, Any] = {}
@@ -107,13 +110,23 @@ class Launcher:
         self._server("first", "spawn")
 
     def _server(self, slot: str, start_method: str) -> Server:
-        """Return the live server of a slot (first, second, spawn), started when it is not there."""
+        """Return the live server of a slot (first, second, spawn), started when it is not there.
+
+        The second differs from the first in what a rank inherits by forking: the seed of its hashes, and modules of checks,
+        none of which it has imported. What a case owes to those shows as another outcome there.
+        """
         if slot in self._servers and not self._servers[slot].is_alive():
             self._drop(slot)
         if slot not in self._servers:
             began = time.monotonic()
-            self._servers[slot] = Server(start_method, (*self.modules, *self.own.names), self.own.path)
-            self._servers[slot].wait_until_ready()
+            warm, seed = ((), 1) if slot == "second" else ((*self.modules, *self.own.names), 0)
+            server = Server(start_method, warm, self.own.path, seed)
+            try:
+                server.wait_until_ready()
+            except BaseException:
+                server.close()  # Else it would stand for one that is ready.
+                raise
+            self._servers[slot] = server
             stretches.add(self._spent, {stretches.SERVER: time.monotonic() - began})
         return self._servers[slot]
 
@@ -153,15 +166,20 @@ class Launcher:
             for item in answer["cases"]
         ]
 
-    def choose_sample(self, cases: Iterable[Case], size: int = SPAWN_SAMPLE) -> None:
-        """Settle which cases are confirmed by spawn whatever they do: the same ones in every run.
+    def choose_sample(self, cases: Iterable[Case], size: int = SAMPLE) -> None:
+        """Settle which cases are confirmed whatever they do: the same ones in every run.
 
-        Of an id the smallest world size: an import of torch a rank is what a spawned case costs.
+        Of an id the smallest world size: what forking hands on does not depend on the number of ranks.
         """
         smallest: dict[str, int] = {}
         for case in cases:
             smallest[case.id] = min(case.world_size, smallest.get(case.id, case.world_size))
-        self.sampled = frozenset(sorted(smallest.items(), key=_hash)[:size])
+        chosen = sorted(smallest.items(), key=_hash)[:size]
+        of_family: dict[str, tuple[str, int]] = {}
+        for key in chosen:
+            of_family.setdefault(key[0].partition(".")[0], key)
+        self.sampled = frozenset(chosen)
+        self.spawned = frozenset(list(of_family.values())[:SPAWNED])
 
     def not_run(self, case: Case) -> str:
         """Return why a case cannot be run here, in words; empty when it can."""
@@ -199,7 +217,8 @@ class Launcher:
             status = attempts[0].status
         if not confirm:
             return fold(case, attempts)
-        if status not in NOT_RETRIED and status is not Status.INFRA:
+        is_sampled = self.start_method == "fork" and case.key in self.sampled
+        if status is not Status.INFRA and (status not in NOT_RETRIED or is_sampled):
             attempts.append(self._attempt(case, "second", self.start_method))
         if self.start_method == "fork" and self._needs_spawn(case, attempts):
             attempts.append(self._attempt(case, "spawn", "spawn"))
@@ -212,7 +231,7 @@ class Launcher:
             return False
         before = self.baseline.get(case.key)
         changed = before is not None and kinds != {before}
-        return bool(statuses & GRAVE) or changed or case.key in self.sampled
+        return bool(statuses & GRAVE) or changed or case.key in self.spawned
 
     def _attempt(self, case: Case, slot: str, start_method: str) -> Attempt:
         """Run all stages of a case once, in fresh processes."""
