@@ -164,4 +164,5 @@ def test_a_server_that_was_not_ready_in_time_keeps_no_place(monkeypatch: pytest.
     assert (late.status, late.message) == (INFRA, "the server was not ready within 300 s")
     assert [server.is_closed for server in FakeServer.made] == [True, False]
     assert found is FakeServer.made[1]
-    assert launcher._server("second", "fork") is found
+    again: object = launcher._server("second", "fork")
+    assert again is found

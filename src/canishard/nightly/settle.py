@@ -101,12 +101,10 @@ def _is_alike(suspect: CellChange, run: Outcome) -> bool:
 
 def _most_frequent(runs: Sequence[Outcome]) -> Outcome:
     """Return the first outcome of the most frequent kind, of the earliest one where two are equally frequent."""
-    number = Counter((run.status, run.deviation) for run in runs)
-    return max(runs, key=lambda run: number[run.status, run.deviation])
+    number = Counter(run.kind for run in runs)
+    return max(runs, key=lambda run: number[run.kind])
 
 
 def _counted(runs: Iterable[Outcome]) -> str:
-    number = Counter(
-        f"{run.status.value} ({run.deviation})" if run.deviation else run.status.value for run in runs
-    )
-    return ", ".join(f"{count} x {words}" for words, count in number.items()) or "no run"
+    number = Counter(run.kind for run in runs)
+    return ", ".join(f"{count} x {kind}" for kind, count in number.items()) or "no run"
