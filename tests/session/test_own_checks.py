@@ -119,7 +119,7 @@ Collect = Callable[[str, str], list[Case]]
 def collect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collect]:
     """Return what asks one server for the cases of an argument: each answer comes from a fresh child."""
     folder = tmp_path_factory.mktemp("own")
-    rules = Rules(is_refusal=lambda _: False, is_lost_peer=lambda _: False)
+    rules = Rules()
     with Launcher(Where(), rules, own=OwnChecks({}, [str(folder)])) as launcher:
 
         def of(name: str, text: str) -> list[Case]:

@@ -9,7 +9,7 @@ from enum import Enum
 import msgspec
 
 from canishard.facts.compare import REGRESSIONS, UNDECIDED, CellChange, Change, compare
-from canishard.launch.outcome import Outcome, Status, words
+from canishard.launch.outcome import Outcome, Status
 from canishard.nightly.suspects import Key
 from canishard.record import Record
 from canishard.record.environment import Environment
@@ -120,10 +120,10 @@ def _is_alike(suspect: CellChange, run: Outcome) -> bool:
 
 def _most_frequent(runs: Sequence[Outcome]) -> Outcome:
     """Return the first outcome of the most frequent kind, of the earliest one where two are equally frequent."""
-    number = Counter((run.status, run.deviation) for run in runs)
-    return max(runs, key=lambda run: number[run.status, run.deviation])
+    number = Counter(run.kind for run in runs)
+    return max(runs, key=lambda run: number[run.kind])
 
 
 def _counted(runs: Iterable[Outcome]) -> str:
-    number = Counter(map(words, runs))
-    return ", ".join(f"{count} x {way}" for way, count in number.items()) or "no run"
+    number = Counter(run.kind for run in runs)
+    return ", ".join(f"{count} x {kind}" for kind, count in number.items()) or "no run"
