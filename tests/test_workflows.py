@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from canishard import report
+from canishard import releases, report
 from canishard.walk import install
 
 ROOT = Path(__file__).parents[1]
@@ -250,8 +250,16 @@ def test_every_tag_is_one_of_the_noxfile(tag: str) -> None:
     assert any(tag in workflow.text for workflow in WORKFLOWS.values())
     listed = nox("--list", "--json", "--tags", tag)
     assert listed.returncode == 0, listed.stderr
+    each = {f"checks({one.session})": one for one in releases.on_each_python(releases.load())}
     for session in json.loads(listed.stdout):
-        assert session["session"] == f"checks({session['call_spec']['version']})"
+        one = each[session["session"]]
+        assert session["call_spec"] == {"version": one.version, "interpreter": one.interpreter}
+
+
+def test_two_pythons_of_a_release_keep_records_apart() -> None:
+    for job in ("measure", "gpu"):
+        kept = WORKFLOWS["matrix.yml"].jobs[job]["steps"][-1]["with"]
+        assert all("call_spec.interpreter" in kept[name] for name in ("name", "path"))
 
 
 def test_ci_runs_what_the_script_runs() -> None:

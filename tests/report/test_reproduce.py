@@ -6,7 +6,7 @@ import ast
 import builtins
 import functools
 import importlib.util
-import itertools
+import inspect
 import os
 import re
 import subprocess
@@ -23,12 +23,10 @@ from canishard import catalogue, files, record
 from canishard.catalogue import Entry
 from canishard.errors import ConfigurationError
 from canishard.facts import quirks
-from canishard.launch import refusals
-from canishard.launch.judge import RankState, Rules, Run, judge
+from canishard.launch import accounts, refusals, verdict
 from canishard.launch.outcome import Outcome, Status
 from canishard.record import Record
-from canishard.report import reproduce, reproduce_verdict
-from canishard.report.reproduce_verdict import Rank
+from canishard.report import reproduce
 from canishard.report.table import groups
 
 ENTRIES = catalogue.load()
@@ -247,76 +245,14 @@ def test_what_is_run_at_import_stands_before_the_check_and_functions_after(
 
 # -- the verdict ----------------------------------------------------------------------------------------------
 
-LOST, REFUSED = "Connection reset by peer", "Cannot use ReduceOp.AVG with Gloo"
-MISMATCHES: list[dict[str, Any]] = [
-    {"label": "x", "got": "2", "wanted": "1", "deviations": names} for names in (["a", "b"], ["b"], [])
-]
-DID: dict[str, dict[str, Any]] = {
-    "pass": {},
-    "wrong a or b": {"mismatches": [MISMATCHES[0]]},
-    "wrong b": {"mismatches": [MISMATCHES[1]]},
-    "wrong": {"mismatches": [MISMATCHES[2]]},
-    "error": {"message": "bad"},
-    "refused": {"message": REFUSED},
-    "not implemented": {"message": "no", "refused": True},
-    "rejected": {"message": "no x", "rejected": True},
-    "lost": {"message": LOST},
-    "fault": {"message": "nothing", "fault": True},
-    "short": {"message": "No space left on device"},
-    "abort": {"code": -6},
-    "left": {"code": 0},
-    "stuck": {"phase": "body"},
-    "not started": {"phase": "start"},
-}
 
+def test_a_script_decides_by_the_launchers_own_rules_and_wordings() -> None:
+    text = script_of(GRADIENTS)
 
-def as_judged(rank: int, did: dict[str, Any]) -> RankState:
-    if "code" in did:
-        return RankState(rank, phase="body", exit_status=-did["code"], failed_at=1.0)
-    if "phase" in did:
-        return RankState(rank, phase=did["phase"], killed=True)
-    if "message" not in did:
-        found = did.get("mismatches", [])
-        report = {"result": "wrong" if found else "ok", "mismatches": found}
-        return RankState(rank, phase="teardown", exit_status=0, report=report)
-    flags = {"call_rejected": did.get("rejected", False), "refused": did.get("refused", False)}
-    error = {"type": "RuntimeError", "message": did["message"], **flags}
-    result = "fault" if did.get("fault") else "error"
-    return RankState(
-        rank, phase="body", exit_status=0, report={"result": result, "error": error}, failed_at=1.0
-    )
-
-
-def as_seen(rank: int, did: dict[str, Any]) -> Rank:
-    if "code" in did:
-        words = "signal SIGABRT" if did["code"] else "code 0 without a report"
-        return Rank(rank, phase="body", exit=words)
-    if "phase" in did:
-        return Rank(rank, phase=did["phase"])
-    if "message" not in did:
-        return Rank(rank, phase="report", report={"compared": 1, "mismatches": did.get("mismatches", [])})
-    flags = {name: did.get(name, False) for name in ("rejected", "refused", "fault")}
-    return Rank(rank, phase="body", report={"error": {"text": f"RuntimeError: {did['message']}", **flags}})
-
-
-@pytest.mark.parametrize("names", list(itertools.product(DID, DID)), ids=" and ".join)
-def test_a_script_decides_as_the_launcher_does(
-    names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = refusals.load()
-    monkeypatch.setattr(reproduce_verdict, "REFUSALS", [item.pattern for item in words.refusals])
-    monkeypatch.setattr(reproduce_verdict, "LOST_PEERS", [item.pattern for item in words.lost_peers])
-    monkeypatch.setattr(reproduce_verdict, "MACHINE_FAULTS", [item.pattern for item in words.machine_faults])
-    rules = Rules(words.is_refusal, words.is_lost_peer, words.is_machine_fault)
-
-    judged = judge(Run([as_judged(rank, DID[name]) for rank, name in enumerate(names)]), rules, "fork")
-    status, said = reproduce_verdict.verdict([as_seen(rank, DID[name]) for rank, name in enumerate(names)])
-
-    assert status == judged.status.value
-    if judged.status is Status.WRONG:
-        assert said == judged.deviation
-    elif judged.status is not Status.INFRA:
-        assert said == judged.message
+    for shared in (verdict.decide, verdict.error_of, verdict.Rules, accounts.report_of, accounts.described):
+        assert re.sub(r"  # noqa.*", "", inspect.getsource(shared)) in text
+    for item in refusals.load().refusals:
+        assert f"    {item.pattern!r}," in text
 
 
 # -- running --------------------------------------------------------------------------------------------------

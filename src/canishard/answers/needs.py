@@ -19,6 +19,7 @@ from canishard.answers.published import Answer, Verdict, answer, measured_releas
 from canishard.catalogue import ids, renamed
 from canishard.errors import ConfigurationError
 from canishard.record.environment import channel_key
+from canishard.releases import is_specifier
 
 _COMMA = re.compile(r",(?![^\[]*\])")
 """A comma that is not within the brackets of an id."""
@@ -132,7 +133,7 @@ def select(
     known = sorted({*dataset.releases, *measured}, key=channel_key)
     found: set[str] = set()
     for wanted in torch or [">=0"]:
-        if wanted[:1] not in {"<", ">", "=", "!", "~"}:
+        if not is_specifier(wanted):
             version_of(wanted)
             found.add(wanted)
             continue

@@ -1,214 +1,115 @@
-"""Evidence as it is stored: whatever is equal stands once, under its hash, and what tells nothing is left out.
-
-A cell's attempts mostly differ in how ranks were started, its ranks in their number, and the tracebacks of many
-cells in a few frames and the error at their end. So a file has a pool each of attempts, of what ranks said, of
-texts, and of the frames in these.
-"""
+"""A cell and what is known beyond it: an outcome taken apart for the two files of a record, and put together again."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-from collections.abc import Callable
-from itertools import groupby
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
-from canishard.launch.outcome import Attempt, RankEvidence, Status
+from canishard.catalogue import ids
+from canishard.launch.outcome import Outcome, Status
+from canishard.record import pools
+from canishard.record.contents import fail
+from canishard.record.pools import Pools, Try
 
+EVIDENCE_SUFFIX = ".evidence.json"
+
+CaseId = Annotated[str, msgspec.Meta(pattern=ids.SAFE)]
+WorldSize = Annotated[int, msgspec.Meta(ge=1)]
 SCHEMA = 2
-"""The number of the format; a reader refuses every other."""
-
-HEAD_LINES, TAIL_LINES = 20, 120
-"""What is kept of a long text: what a rank said first and last tells more than what lies between."""
-
-LINE_LENGTH = 600
-"""Characters kept of a line."""
-
-_KEY_LENGTH = 8
-_PIECES = re.compile(r'^(?= *File ")', re.MULTILINE)
-"""Before each frame of a traceback or a stack."""
-_FRAME = r'^ *File "(?:<canishard>/launch/|<frozen )[^\n]*\n(?:    (?! *File ")[^\n]*\n?)*'
-_NOTHING = re.compile(
-    # Frames of what starts ranks, the marks below a line of source, and gloo's greeting: one a rank, all alike.
-    rf"{_FRAME}|^ *[\^~]+ *$\n?|^\[Gloo\] Rank \d+ is connected to \d+ peer ranks\.[^\n]*\n?",
-    re.MULTILINE,
-)
-_Value = TypeVar("_Value")
+"""The number of the evidence's format; a reader refuses every other."""
 
 
-class RankSaid(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What one or more ranks of an attempt said and how they ended; texts are keys of ``texts``."""
+class Cell(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What is compared of one case."""
 
-    phase: str
-    exit: str = ""
-    state: str = ""
-    stage: str = ""
-    error: str = ""
-    frames: str = ""
-    """The traceback up to the error, where it ends with that."""
-    traceback: str = ""
-    """The whole one, where it does not."""
-    stacks: str = ""
-    output: str = ""
-    mismatches: list[dict[str, str | int | float | list[str] | None]] = []
-    measurements: dict[str, float | str | None] = {}
-    notes: list[str] = []
-
-
-class Tried(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What one or more attempts came to."""
-
+    id: CaseId
+    world_size: WorldSize
+    digest: str
+    """Of what decides the cell's meaning: the check's source and what it uses of canishard."""
     status: Status
-    message: str = ""
-    """A key of ``texts``."""
     deviation: str = ""
+    """How the value is wrong, for ``wrong``."""
+    message: str = ""
+    """The first line of what went wrong, normalised, at most 300 characters."""
+    names: list[str] = []
+    """Old names under which a needed name was found."""
+
+
+class EvidenceCell(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What is known beyond the cell."""
+
+    id: CaseId
+    world_size: WorldSize
     notes: list[str] = []
-    ranks: list[tuple[str, list[int]]] = []
-    """A key of ``ranks``, with the numbers of the ranks that said this, in order."""
+    """Remarks that do not change the status."""
+    measurements: dict[str, float | str | None] = {}
+    attempts: list[Try] = []
+    """In order."""
 
 
-class Try(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """One attempt at a case: how ranks were started, which failed first, and a key of ``attempts``."""
+class EvidenceFile(Pools, kw_only=True, forbid_unknown_fields=True):
+    """The evidence for one environment's cases: the file beside the record's."""
 
-    start_method: str
-    first_failing_rank: int | None
-    attempt: str
-
-
-class Pools(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What the cells of a file refer to, each by its hash."""
-
-    frames: dict[str, str] = {}
-    """What several texts are put together from."""
-    texts: dict[str, str | list[str]] = {}
-    """A text, or the keys of its frames."""
-    ranks: dict[str, RankSaid] = {}
-    attempts: dict[str, Tried] = {}
+    schema: int
+    environment: str
+    """The name of the record that this belongs to."""
+    cells: list[EvidenceCell]
 
 
-class DanglingError(LookupError):
-    """A key is in no pool."""
-
-    def __init__(self, pool: str, key: str) -> None:
-        super().__init__(pool, key)
-        self.pool, self.key = pool, key
-
-
-# ---- writing -------------------------------------------------------------------------------------
-
-
-def put(attempt: Attempt, pools: Pools) -> Try:
-    """Move what an attempt came to into the pools; return what is left to say of it."""
-    said = [(_put_rank(rank, pools), rank.rank) for rank in attempt.ranks]
-    tried = Tried(
-        status=attempt.status,
-        message=_put_text(attempt.message, pools),
-        deviation=attempt.deviation,
-        notes=attempt.notes,
-        ranks=[(key, [rank for _, rank in alike]) for key, alike in groupby(said, lambda one: one[0])],
+def cell(outcome: Outcome) -> Cell:
+    """Return what is compared of an outcome."""
+    return Cell(
+        id=outcome.id,
+        world_size=outcome.world_size,
+        digest=outcome.digest,
+        status=outcome.status,
+        deviation=outcome.deviation,
+        message=outcome.message,
+        names=outcome.names,
     )
-    return Try(attempt.start_method, attempt.first_failing_rank, _put(tried, pools.attempts))
 
 
-def _put_rank(rank: RankEvidence, pools: Pools) -> str:
-    end = f"{rank.error}\n"
-    ends_with_error = bool(rank.error) and rank.traceback.endswith(end)
-    frames, traceback = (rank.traceback.removesuffix(end), "") if ends_with_error else ("", rank.traceback)
-    said = RankSaid(
-        phase=rank.phase,
-        exit=rank.exit,
-        state=rank.state,
-        stage=rank.stage,
-        error=_put_text(rank.error, pools),
-        frames=_put_text(telling(frames), pools),
-        traceback=_put_text(telling(traceback), pools),
-        stacks=_put_text(telling(rank.stacks), pools),
-        output=_put_text(telling(rank.output), pools),
-        mismatches=rank.mismatches,
-        measurements=rank.measurements,
-        notes=rank.notes,
+def evidence_path(path: Path) -> Path:
+    """Return where the evidence of a record's file is."""
+    return path.with_name(path.name.removesuffix(".json") + EVIDENCE_SUFFIX)
+
+
+def has_evidence(outcome: Outcome) -> bool:
+    """Tell whether more is known of an outcome than its cell says."""
+    return outcome.status is not Status.PASS or bool(outcome.notes or outcome.measurements)
+
+
+def evidence_of(outcome: Outcome, into: Pools) -> EvidenceCell:
+    """Return an outcome's evidence, the most of it moved into the pools; a pass keeps notes and numbers only."""
+    attempts = [] if outcome.status is Status.PASS else outcome.attempts
+    return EvidenceCell(
+        id=outcome.id,
+        world_size=outcome.world_size,
+        notes=outcome.notes,
+        measurements=outcome.measurements,
+        attempts=[pools.put(attempt, into) for attempt in attempts],
     )
-    return _put(said, pools.ranks)
 
 
-def _put_text(text: str, pools: Pools) -> str:
-    if not text:
-        return ""
-    pieces = _PIECES.split(text)
-    return _put(text if len(pieces) == 1 else [_put(piece, pools.frames) for piece in pieces], pools.texts)
-
-
-def _put(value: _Value, pool: dict[str, _Value]) -> str:
-    """Return the key of a value in a pool: as much of its hash as no other value there has."""
-    plain = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, sort_keys=True)
-    digits = hashlib.sha256(plain.encode()).hexdigest()
-    lengths = range(_KEY_LENGTH, len(digits) + 1)
-    key = next(digits[:length] for length in lengths if pool.get(digits[:length], value) == value)
-    pool[key] = value
-    return key
-
-
-def telling(text: str) -> str:
-    """Return what tells something of a long text; doing it twice gives the same."""
-    lines = _NOTHING.sub("", text).splitlines(keepends=True)
-    if len(lines) > HEAD_LINES + TAIL_LINES + 1:
-        left = len(lines) - HEAD_LINES - TAIL_LINES
-        lines = [*lines[:HEAD_LINES], f"[{left} lines left out]\n", *lines[-TAIL_LINES:]]
-    return "".join(_short(line) for line in lines)
-
-
-def _short(line: str) -> str:
-    end = "\n" if line.endswith("\n") else ""
-    return line if len(line) <= LINE_LENGTH else f"{line[: LINE_LENGTH - 2]}…{end}"
-
-
-# ---- reading -------------------------------------------------------------------------------------
-
-
-def attempt_of(tried: Try, pools: Pools) -> Attempt:
-    """Return an attempt with all that it refers to; DanglingError where that is not there."""
-    found = _get(tried.attempt, "attempts", pools.attempts)
-    return Attempt(
-        status=found.status,
-        start_method=tried.start_method,
-        message=_get_text(found.message, pools),
-        deviation=found.deviation,
-        first_failing_rank=tried.first_failing_rank,
+def outcome_of(stored: Cell, found: EvidenceCell | None, rest: Pools, name: str) -> Outcome:
+    """Put an outcome together again from its cell and its evidence; ``name`` is that of the evidence's file."""
+    found = found or EvidenceCell(id=stored.id, world_size=stored.world_size)
+    try:
+        attempts = [pools.attempt_of(tried, rest) for tried in found.attempts]
+    except pools.DanglingError as error:
+        who = f"{stored.id} at world size {stored.world_size}"
+        fail(name, error.pool, f"{error.key}, which {who} refers to, is missing")
+    return Outcome(
+        id=stored.id,
+        world_size=stored.world_size,
+        digest=stored.digest,
+        status=stored.status,
+        deviation=stored.deviation,
+        message=stored.message,
+        names=stored.names,
         notes=found.notes,
-        ranks=[_rank(number, key, pools) for key, numbers in found.ranks for number in numbers],
+        measurements=found.measurements,
+        attempts=attempts,
     )
-
-
-def _rank(number: int, key: str, pools: Pools) -> RankEvidence:
-    said = _get(key, "ranks", pools.ranks)
-    text: Callable[[str], str] = lambda key: _get_text(key, pools)  # noqa: E731 - it has a type this way
-    error = text(said.error)
-    traceback = f"{text(said.frames)}{error}\n" if said.frames else text(said.traceback)
-    plain: dict[str, Any] = {
-        name: getattr(said, name)
-        for name in ("phase", "exit", "state", "stage", "mismatches", "measurements", "notes")
-    }
-    return RankEvidence(
-        rank=number,
-        error=error,
-        traceback=traceback,
-        stacks=text(said.stacks),
-        output=text(said.output),
-        **plain,
-    )
-
-
-def _get_text(key: str, pools: Pools) -> str:
-    if not key:
-        return ""
-    found = _get(key, "texts", pools.texts)
-    return found if isinstance(found, str) else "".join(_get(one, "frames", pools.frames) for one in found)
-
-
-def _get(key: str, name: str, pool: dict[str, _Value]) -> _Value:
-    if key not in pool:
-        raise DanglingError(name, key)
-    return pool[key]

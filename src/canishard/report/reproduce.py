@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from canishard import catalogue
+from canishard import catalogue, launch
 from canishard.catalogue import Entry, sources
 from canishard.catalogue.entries import place as file_of
 from canishard.catalogue.program import DECLARING, SHARED
@@ -30,7 +30,12 @@ from canishard.launch.outcome import Outcome
 from canishard.report import reproduce_head
 from canishard.report.table import Group
 
-_TEMPLATES = [Path(__file__).with_name(f"reproduce_{part}.py") for part in ("rank", "verdict", "runner")]
+_TEMPLATES = [
+    Path(launch.__file__).with_name("accounts.py"),
+    Path(__file__).with_name("reproduce_rank.py"),
+    Path(launch.__file__).with_name("verdict.py"),
+    Path(__file__).with_name("reproduce_runner.py"),
+]
 _DECORATOR = "check"
 """The decorator: the script has its own, the first template's, which needs nothing of ``canishard.check``."""
 _ROWS, _NEEDS = "SCRIPT_ROWS", "SCRIPT_NEEDS"

@@ -16,10 +16,12 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from packaging.version import Version
 
-from canishard.errors import DiskSpaceError
+from canishard.errors import ConfigurationError, DiskSpaceError
 from canishard.releases import INSTALLED, Release
 
 INDEX_VARIABLE = "CANISHARD_TORCH_INDEX"
@@ -40,6 +42,18 @@ CUDA_BUILD_BYTES = 7 * GB
 """What an environment and its part of the installer's cache take; hard links make them one."""
 RESERVE_BYTES = 2 * GB
 """What is left alone: the records, the checks' temporary files, and the machine's own needs."""
+
+
+_SAID_TO_INSTALLERS = (
+    "INDEX_URL", "EXTRA_INDEX_URL", "DEFAULT_INDEX", "INDEX", "INDEX_STRATEGY", "FIND_LINKS", "NO_INDEX", "PRE",
+    "PRERELEASE", "CONSTRAINT", "OVERRIDE", "NO_BINARY", "ONLY_BINARY", "EXCLUDE_NEWER",
+)  # fmt: skip
+
+
+def sources(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that say where torch and what it needs come from, and which of them is taken."""
+    names = [f"{tool}_{name}" for tool in ("PIP", "UV") for name in _SAID_TO_INSTALLERS]
+    return {name: environ[name] for name in (INDEX_VARIABLE, *names) if environ.get(name)}
 
 
 def requirements(release: Release) -> list[str]:
@@ -74,7 +88,7 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
     """
     passed = {}
     if "PIP_FIND_LINKS" in environ and "UV_FIND_LINKS" not in environ:
-        passed["UV_FIND_LINKS"] = ",".join(environ["PIP_FIND_LINKS"].split())
+        passed["UV_FIND_LINKS"] = ",".join(map(_for_uv, environ["PIP_FIND_LINKS"].split()))
     if "PIP_INDEX_URL" in environ and not {"UV_DEFAULT_INDEX", "UV_INDEX_URL"} & environ.keys():
         passed["UV_DEFAULT_INDEX"] = environ["PIP_INDEX_URL"].strip()
     if "PIP_EXTRA_INDEX_URL" in environ and not {"UV_INDEX", "UV_EXTRA_INDEX_URL"} & environ.keys():
@@ -83,6 +97,18 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
             # pip takes the best version of all indexes, uv the first index that has the package.
             passed["UV_INDEX_STRATEGY"] = "unsafe-best-match"
     return passed
+
+
+def _for_uv(place: str) -> str:
+    """Return a place to find wheels in as uv takes it: it parts places by commas, so that one in a name is escaped."""
+    return Path(place).absolute().as_uri() if "," in place and "://" not in place else place
+
+
+def require_one_place(root: Path) -> None:
+    """Raise ConfigurationError where the folder cannot stand in PATH or PYTHONPATH: another Python would be run."""
+    if os.pathsep in str(root):
+        msg = f"{root}: the path holds a {os.pathsep!r}, which parts folders in PATH and PYTHONPATH; move the checkout"
+        raise ConfigurationError(msg)
 
 
 def choose_index(environ: Mapping[str, str]) -> str:
@@ -98,15 +124,22 @@ def choose_index(environ: Mapping[str, str]) -> str:
 
 def has_gpu() -> bool:
     """Tell whether this machine has a GPU that a build of torch would use."""
-    if any(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/kfd").exists():
-        return True
+    return bool(gpus())
+
+
+def gpus() -> list[str]:
+    """Return the GPUs that a build of torch would use, in whatever words the machine has for each."""
+    nodes = [str(path) for path in (*Path("/dev").glob("nvidia[0-9]*"), Path("/dev/kfd")) if path.exists()]
     if not shutil.which("nvidia-smi"):
-        return False
+        return sorted(nodes)
     try:
-        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, timeout=10, check=False)
+        listed = subprocess.run(
+            ["nvidia-smi", "-L"], capture_output=True, text=True, errors="replace", timeout=10, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
-        return False
-    return listed.returncode == 0 and listed.stdout.startswith(b"GPU")
+        return sorted(nodes)
+    named = [line for line in listed.stdout.splitlines() if line.startswith("GPU") and not listed.returncode]
+    return [*sorted(nodes), *named]
 
 
 def answers(index: str, timeout_s: float = ANSWER_S) -> bool:
@@ -142,7 +175,8 @@ def into_folder(folder: Path, project: Path, python: str) -> list[str]:
 
     It is for a torch that is installed already, whose environment is not ours to change.
     """
-    target = ["--target", str(folder), str(project), "pytest>=8"]
+    # As an address: in a path that stands alone `#`, `;`, brackets and a space have a meaning of their own.
+    target = ["--target", str(folder), f"canishard @ {project.absolute().as_uri()}", "pytest>=8"]
     if shutil.which("uv"):
         return [
             "uv",
@@ -177,9 +211,15 @@ def need_bytes(release: Release, index: str, environ: Mapping[str, str]) -> int:
 
 def _has_cpu_wheel(release: Release, environ: Mapping[str, str]) -> bool:
     """Tell whether a folder that the installer looks in has a CPU build of the release."""
-    places = environ.get("UV_FIND_LINKS", environ.get("PIP_FIND_LINKS", "")).replace(",", " ").split()
+    said = environ.get("UV_FIND_LINKS") or environment(environ).get("UV_FIND_LINKS", "")
+    folders = [_folder(place.strip()) for place in said.split(",") if place.strip()]
     pattern = f"torch-{release.version}+cpu-*.whl"
-    return any(Path(place).is_dir() and any(Path(place).glob(pattern)) for place in places)
+    return any(folder.is_dir() and any(folder.glob(pattern)) for folder in folders)
+
+
+def _folder(place: str) -> Path:
+    """Return the folder that a place is, given by its path or as an address; any other address is no folder."""
+    return Path(url2pathname(urlsplit(place).path) if place.startswith("file:") else place)
 
 
 def plan_disk(needs: Sequence[int], free: int, *, keep: bool | None) -> DiskPlan:

@@ -8,8 +8,8 @@ from made_up import outcome, record
 from canishard import files
 from canishard import record as record_files
 from canishard.launch.outcome import Attempt, RankEvidence, Status
-from canishard.record import evidence
-from canishard.record.evidence import HEAD_LINES, TAIL_LINES, Pools, Try, attempt_of, put, telling
+from canishard.record import pools
+from canishard.record.pools import HEAD_LINES, TAIL_LINES, Pools, Try, attempt_of, put, telling
 
 ERROR = "RuntimeError: op.default: no strategy"
 OWN = '  File "<canishard>/checks/dtensor.py", line 12, in operator\n    call(tensor)\n'
@@ -46,8 +46,8 @@ def attempt(*ranks: RankEvidence, **more: object) -> Attempt:
     ],
 )
 def test_an_attempt_comes_back_as_it_was(value: Attempt) -> None:
-    pools = Pools()
-    assert attempt_of(put(value, pools), pools) == value
+    into = Pools()
+    assert attempt_of(put(value, into), into) == value
 
 
 def test_committed_evidence_comes_back_as_it_was() -> None:
@@ -57,9 +57,9 @@ def test_committed_evidence_comes_back_as_it_was() -> None:
 
 
 def test_equal_attempts_and_ranks_are_stored_once() -> None:
-    pools = Pools()
+    into = Pools()
     tries = [
-        put(attempt(*map(rank, range(4)), start_method=how, first_failing_rank=first), pools)
+        put(attempt(*map(rank, range(4)), start_method=how, first_failing_rank=first), into)
         for how, first in (("fork", 0), ("fork", 3), ("spawn", 1))
     ]
     assert len({one.attempt for one in tries}) == 1
@@ -68,27 +68,27 @@ def test_equal_attempts_and_ranks_are_stored_once() -> None:
         ("fork", 3),
         ("spawn", 1),
     ]
-    assert (len(pools.attempts), len(pools.ranks)) == (1, 1)
-    assert [numbers for one in pools.attempts.values() for _, numbers in one.ranks] == [[0, 1, 2, 3]]
+    assert (len(into.attempts), len(into.ranks)) == (1, 1)
+    assert [numbers for one in into.attempts.values() for _, numbers in one.ranks] == [[0, 1, 2, 3]]
 
 
 def test_tracebacks_that_differ_in_a_frame_and_the_error_share_the_rest() -> None:
-    pools = Pools()
-    put(attempt(rank()), pools)
-    put(attempt(rank(error="RuntimeError: another"), message="RuntimeError: another"), pools)
-    assert sorted(pools.frames.values()) == sorted([HEAD, OWN, TORCH])
-    assert sum(isinstance(text, list) for text in pools.texts.values()) == 1
-    put(attempt(rank(own=OWN.replace("12", "13"))), pools)
-    assert len(pools.frames) == 4
+    into = Pools()
+    put(attempt(rank()), into)
+    put(attempt(rank(error="RuntimeError: another"), message="RuntimeError: another"), into)
+    assert sorted(into.frames.values()) == sorted([HEAD, OWN, TORCH])
+    assert sum(isinstance(text, list) for text in into.texts.values()) == 1
+    put(attempt(rank(own=OWN.replace("12", "13"))), into)
+    assert len(into.frames) == 4
 
 
 def test_what_has_the_same_beginning_of_its_hash_is_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evidence, "_KEY_LENGTH", 1)
-    pools = Pools()
+    monkeypatch.setattr(pools, "_KEY_LENGTH", 1)
+    into = Pools()
     values = [attempt(rank(error=f"Error: {number}")) for number in range(40)]
-    tries = [put(value, pools) for value in values]
-    assert [attempt_of(one, pools) for one in tries] == values
-    assert max(map(len, pools.texts)) <= 3
+    tries = [put(value, into) for value in values]
+    assert [attempt_of(one, into) for one in tries] == values
+    assert max(map(len, into.texts)) <= 3
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,9 @@ def test_a_stored_record_is_stored_the_same_again() -> None:
 
 @pytest.mark.parametrize("pool", ["attempts", "ranks", "texts", "frames"])
 def test_a_key_without_its_value_is_named(pool: str) -> None:
-    pools = Pools()
-    tried: Try = put(attempt(rank()), pools)
-    getattr(pools, pool).clear()
-    with pytest.raises(evidence.DanglingError) as raised:
-        attempt_of(tried, pools)
+    into = Pools()
+    tried: Try = put(attempt(rank()), into)
+    getattr(into, pool).clear()
+    with pytest.raises(pools.DanglingError) as raised:
+        attempt_of(tried, into)
     assert raised.value.pool == pool
