@@ -439,6 +439,18 @@ def test_the_rows_of_a_table_have_one_script_and_each_its_recipe_and_needs(tmp_p
 
 
 @pytest.mark.torch
+def test_ranks_meet_in_a_temporary_folder_of_any_name(tmp_path: Path) -> None:
+    folder = tmp_path / "a b#c?d%20e'f;\u00fc"
+    folder.mkdir()
+    entry = write(tmp_path, "", "dist.barrier(); context.equal('a', 1, 1)")
+
+    done = run(reproduce.script([entry], [], tmp_path), folder)
+
+    assert (observed(done), done.returncode) == ("pass", 0)
+    assert list(folder.glob("tmp*")) == []
+
+
+@pytest.mark.torch
 def test_a_name_that_does_not_exist_is_told_before_a_rank_starts(tmp_path: Path) -> None:
     entry = write(tmp_path, "", "context.equal('a', 1, 2)", needs='[("torch.no", "torch.never")]')
 

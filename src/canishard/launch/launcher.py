@@ -28,7 +28,7 @@ CHECK_MODULES = ("canishard.checks",)
 ASK_S = 180.0
 SAMPLE = 20
 """How many cases are run under both servers whatever they do, chosen by their names' hash."""
-SPAWNED = 4
+SPAWNED = 3
 """How many of the sample, each of another family, are also spawned: an import of torch a rank is what one costs."""
 
 _KNOWN_BACKENDS = frozenset({"gloo", "nccl", "mpi", "ucc", "xccl"})
