@@ -17,6 +17,7 @@ from canishard.errors import ConfigurationError
 
 DECIDING = (
     "src/canishard/check.py",
+    "src/canishard/declare.py",
     "src/canishard/checks",
     "src/canishard/catalogue",
     "src/canishard/launch",
