@@ -211,6 +211,7 @@ def test_a_build_measured_on_two_pythons_says_which() -> None:
     )
     (column,) = group.columns
     assert [label for label, _ in column.records] == ["nodrv py3.11", "nodrv py3.12"]
+    assert column.builds == "nodrv py3.11 py3.12"
     assert rows(group)[0].cells == [
         [
             Shown(labels=["nodrv py3.11"], status=Status.PASS, notes=[]),

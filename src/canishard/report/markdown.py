@@ -186,7 +186,7 @@ def _family(group: Group, found: Sequence[Row]) -> str:
 
 def head(column: Column) -> str:
     """Return a column's head: the release, and under it the builds that were measured."""
-    builds = " ".join(label for label, _ in column.records) or "could not be measured"
+    builds = column.builds or "could not be measured"
     return f"{escape(column.channel)}<br>{builds}"
 
 

@@ -55,6 +55,12 @@ class Column(msgspec.Struct, kw_only=True, frozen=True):
     reason: str = ""
     """Why not, and when that was seen; empty where there are records."""
 
+    @property
+    def builds(self) -> str:
+        """Return which builds there are, each once: ``nodrv py3.11 py3.12`` where one was measured on two Pythons."""
+        words = (word for label, _ in self.records for word in label.split())
+        return " ".join(dict.fromkeys(words))
+
 
 class Group(msgspec.Struct, kw_only=True, frozen=True):
     """What one table can show: a backend on a device of a platform, columns newest first."""
