@@ -10,9 +10,10 @@ from canishard.facts import quirks
 from canishard.launch.outcome import Outcome, Status
 from canishard.record import Record
 
+COMMITTED = record.load_all(files.matrix_dir() / "results")
 RECORDS = [
     found
-    for found in record.load_all(files.matrix_dir() / "results")
+    for found in COMMITTED
     if found.environment.is_stable
     and (found.environment.backend, found.environment.device) == ("gloo", "cpu")
 ]
@@ -54,6 +55,11 @@ def cells(case_id: str, releases: str) -> list[tuple[Record, list[Outcome]]]:
     if not chosen:
         pytest.skip(f"no record of a release {releases} is committed")
     return [(found, [cell for cell in found.cells if cell.id == case_id]) for found in chosen]
+
+
+@pytest.mark.parametrize("found", COMMITTED, ids=lambda found: found.name)
+def test_what_measured_a_record_can_be_looked_up(found: Record) -> None:
+    record.require_clean(found)
 
 
 @pytest.mark.parametrize(("case_id", "releases", "status", "words"), FACTS)

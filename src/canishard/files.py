@@ -1,4 +1,4 @@
-"""Where our data files are, how one is read (TOML, strictly, all faults in one error) and how one is written."""
+"""Where our data files are, how they are read strictly (TOML: all faults in one error; JSON) and written whole."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from canishard.errors import ConfigurationError
+from canishard.errors import ConfigurationError, RecordError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -22,6 +22,7 @@ else:  # The standard library reads TOML from Python 3.11 on.
     import tomli as tomllib
 
 _Entry = TypeVar("_Entry", bound=msgspec.Struct)
+_Decoded = TypeVar("_Decoded", bound=msgspec.Struct)
 PACKAGE = Path(__file__).resolve().parent
 
 
@@ -121,6 +122,38 @@ def _type_faults(value: Any, wanted: Any, where: str) -> list[str]:
         text, _, at = str(error).partition(" - at `$")
         return [f"{where}{at.rstrip('`')}: {text[:1].lower()}{text[1:]}"]
     return []
+
+
+class _SchemaOnly(msgspec.Struct):
+    schema: int
+
+
+def decode(
+    content: bytes,
+    kind: type[_Decoded],
+    name: str,
+    *,
+    schema: int | None = None,
+    newer: str = "",
+    older: str = "",
+) -> _Decoded:
+    """Return what JSON that a program wrote says; RecordError in one line: its name, the path to the fault, the fault.
+
+    With ``schema`` no other number of the format is read; ``newer`` and ``older`` say what is to be done then.
+    """
+    try:
+        number = schema if schema is None else msgspec.json.decode(content, type=_SchemaOnly).schema
+        if number == schema:
+            return msgspec.json.decode(content, type=kind)
+    except msgspec.ValidationError as error:
+        text, _, at = str(error).partition(" - at `$")
+        msg = f"{name}: {at.strip('`.') or 'top'}: {text[:1].lower()}{text[1:]}"
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        msg = f"{name}: not JSON, or cut off: {error}"
+    else:
+        hint = newer if number is not None and schema is not None and number > schema else older
+        msg = f"{name}: schema: is {number}, this canishard reads {schema} only{hint and f'; {hint}'}"
+    raise RecordError(msg)
 
 
 def replace(path: Path, content: bytes) -> None:

@@ -104,7 +104,7 @@ def test_the_verdict_and_its_reason(torch: str, verdict: str, reason: str) -> No
 def test_builds_that_differ_are_partial_where_the_version_names_none() -> None:
     answer = ask(torch="2.8.0")
     assert answer.verdict is Verdict.PARTIAL
-    assert "wrong (summed): 2 ranks on torch-2.8.0-cuda-nodriver-gloo-cpu-cp311-linux-x86_64" in answer.reason
+    assert "wrong (summed): 2 ranks on the cuda-nodriver build" in answer.reason
 
 
 def test_one_number_of_ranks() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from made_up import outcome, record
 
@@ -75,8 +76,8 @@ def test_a_row_from_a_gap_to_the_newest() -> None:
         (
             [record(outcome(ID)), record(outcome(ID, status="error"), flavour="cpu")],
             (
-                "partial since <=2.8.0 (error: 2 ranks on torch-2.8.0-cpu-gloo-cpu-cp311-linux-x86_64; "
-                "pass: 2 ranks on torch-2.8.0-cuda-nodriver-gloo-cpu-cp311-linux-x86_64)"
+                "partial since <=2.8.0 (error: 2 ranks on the cpu build; "
+                "pass: 2 ranks on the cuda-nodriver build)"
             ),
         ),
         (
@@ -88,6 +89,33 @@ def test_a_row_from_a_gap_to_the_newest() -> None:
 )  # fmt: skip
 def test_in_words(records: list[Record], wanted: str) -> None:
     assert str(one(records)) == wanted
+
+
+def builds(channel: str, *cells: Outcome, **more: str) -> list[Record]:
+    """Return the records of two builds of a release that did the same; notes are the first one's own."""
+    first = [msgspec.structs.replace(cell, notes=["torn down late"]) for cell in cells]
+    return [record(*first, channel=channel), record(*cells, channel=channel, **{"flavour": "cpu", **more})]
+
+
+def test_builds_that_did_the_same_are_one_statement_and_releases_one_span() -> None:
+    cells = [outcome(ID, 2), outcome(ID, 4, "wrong", deviation="summed")]
+
+    found = one([*builds("2.7.1", *cells), *builds("2.8.0", *cells)])
+
+    assert str(found) == "partial since <=2.7.1 (pass: 2 ranks; wrong (summed): 4 ranks)"
+    assert str(one(builds("2.8.0", outcome(ID)))) == "yes since <=2.8.0"
+
+
+def test_builds_that_differ_are_named_alike_on_every_release() -> None:
+    def differing(channel: str) -> list[Record]:
+        first = record(outcome(ID), outcome(ID, 4), channel=channel)
+        other = record(outcome(ID), outcome(ID, 4, "hang"), channel=channel, flavour="cpu", python="3.12")
+        return [first, other]
+
+    assert str(one([*differing("2.7.1"), *differing("2.8.0")])) == (
+        "partial since <=2.7.1 (hang: 4 ranks on the cpu build, Python 3.12; "
+        "pass: 2 ranks, 4 ranks on the cuda-nodriver build, Python 3.11)"
+    )
 
 
 def test_one_build_only() -> None:

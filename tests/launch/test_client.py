@@ -50,3 +50,15 @@ def test_a_record_keeps_no_places() -> None:
     assert found["NCCL_DEBUG"] == "INFO"
     assert "PYTHONHASHSEED" in found
     assert [value for value in found.values() if "/" in value] == []
+
+
+def test_what_is_loaded_before_all_else_is_kept_by_name() -> None:
+    preloaded = {**CALLER, "LD_PRELOAD": "/usr/lib/libjemalloc.so.2:/opt/lib/libgomp.so.1"}
+
+    assert recorded_environment(preloaded)["LD_PRELOAD"] == "libjemalloc.so.2 libgomp.so.1"
+    assert "LD_PRELOAD" not in recorded_environment(CALLER)
+
+
+@pytest.mark.parametrize("name", ["LANG", "LC_ALL", "LC_CTYPE", "HOME", "TZ"])
+def test_who_calls_does_not_decide_what_is_recorded(name: str) -> None:
+    assert recorded_environment({**CALLER, name: "tr_TR.UTF-8"}) == recorded_environment(CALLER)

@@ -61,6 +61,17 @@ def test_the_order_of_a_night(tmp_path: Path) -> None:
         assert "--case=tp.mlp[style=colwise_rowwise]" not in options
 
 
+def test_every_night_is_measured_whatever_the_last_one_left(tmp_path: Path) -> None:
+    begin(tmp_path / "state")
+
+    for build, found in (("2.9.1", NightVerdict.CHANGED), ("2.10.0", NightVerdict.CHANGED)) * 2:
+        watched = Watched()
+        _, judged = run(tmp_path, watched, "--torch", build)
+        assert judged.build
+        assert (judged.verdict, judged.build.torch.partition("+")[0]) == (found, build)
+        assert [version for version, _ in watched.calls[:2]] == [CONTROL, build]
+
+
 def test_a_control_that_fails_gives_no_verdict(tmp_path: Path) -> None:
     begin(tmp_path / "state")
     watched = Watched(broken=CONTROL)

@@ -43,8 +43,8 @@ def test_it_survives_its_file_and_is_written_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b'{"schema": 2}', "schema: is 2, this canishard reads 1 only: a newer canishard wrote it"),
-        (b'{"schema": 0}', "schema: is 0, this canishard reads 1 only: no canishard ever wrote it"),
+        (b'{"schema": 2}', "schema: is 2, this canishard reads 1 only; a newer canishard wrote it"),
+        (b'{"schema": 0}', "schema: is 0, this canishard reads 1 only; no canishard ever wrote it"),
         (b"{}", "top: object missing required field `schema`"),
         (b'{"schema": 1, "cause": []}', "top: object contains unknown field `cause`"),
         (b'{"schema": 1, "history": [{"date": "2026-01-01", "torch": "", "verdict": "fine"}]}', "history"),

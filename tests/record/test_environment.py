@@ -8,7 +8,7 @@ import pytest
 from made_up import environment
 
 from canishard.errors import InfraError
-from canishard.record.environment import Variant, channel_key, from_description, satisfies
+from canishard.record.environment import Variant, channel_key, devices, from_description, satisfies
 
 DESCRIPTION: dict[str, Any] = {
     "torch": "2.8.0+cu128",
@@ -82,6 +82,29 @@ def test_a_moving_channel_takes_any_torch(channel: str) -> None:
     place, _ = from_description({**DESCRIPTION, "torch": "2.16.0a0+gitc0ffee"}, "gloo", "cpu", channel)
     assert place.channel == channel
     assert not place.is_stable
+
+
+@pytest.mark.parametrize(
+    ("channel", "stable"),
+    [
+        ("2.8.0", True),
+        ("2.10.1", True),
+        ("2.9.0rc1", False),
+        ("2.9.0a0", False),
+        ("2.9.0.dev20260101", False),
+        ("2.9.0+cpu", False),
+        ("nightly", False),
+        ("local", False),
+        ("feature-branch", False),
+    ],
+)
+def test_a_stable_release(channel: str, stable: bool) -> None:
+    assert environment(channel).is_stable is stable
+
+
+@pytest.mark.parametrize(("device", "found"), [("cuda", {"NVIDIA H200": 2}), ("cpu", {}), ("xpu", {})])
+def test_devices_are_those_that_the_ranks_use(device: str, found: dict[str, int]) -> None:
+    assert devices({**DESCRIPTION, "accelerators": {"cuda": {"NVIDIA H200": 2}}}, device) == found
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,11 @@ def test_round_trip(tmp_path: Path) -> None:
     assert record_files.load(saved(tmp_path, value)) == value
 
 
+def test_devices_and_a_backends_package_are_kept(tmp_path: Path) -> None:
+    value = record(*canaries(), devices={"NVIDIA H200": 2}, backend_module="theirs")
+    assert record_files.load(saved(tmp_path, value)) == value
+
+
 def test_cells_are_sorted_by_id_and_world_size() -> None:
     value = record(outcome("b.x", 2), outcome("a.x", 10), outcome("a.x", 2))
     assert [cell.key for cell in value.cells] == [("a.x", 2), ("a.x", 10), ("b.x", 2)]

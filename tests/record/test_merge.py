@@ -88,7 +88,7 @@ LATER: dict[str, Any] = {
     "ended": "2026-02-28T12:00:30Z",
     "suite": Suite(version="0.2.0", commit="beef"),
 }
-NEWER: dict[str, Any] = {**LATER, "variant": variant("2.8.0+cu128", glibc="2.41")}
+NEWER: dict[str, Any] = {**LATER, "variant": variant("2.8.0+cu128", nccl="2.28.0")}
 
 
 def test_the_first_measurement_is_stored_normalised() -> None:
@@ -153,10 +153,79 @@ def test_a_selected_run_on_another_build_is_refused() -> None:
     with pytest.raises(ConfigurationError) as raised:
         merging.merge(full(), record(*canaries(), **changed_build), selected_only=True)
     assert str(raised.value) == (
-        f"{full().name}: the stored record is of another build (nccl 2.27.3 there, none here; glibc 2.36 there, "
-        "2.41 here; packages numpy 2.3.0 there, none here), so a selection cannot replace some of its cells; "
+        f"{full().name}: the stored record was measured under other conditions (nccl 2.27.3 there, none here; "
+        "packages numpy 2.3.0 there, none here), so a selection cannot replace some of its cells; "
         "measure it as a whole"
     )
+
+
+DETAILS: dict[str, Any] = {**LATER, "variant": variant(python="3.11.2", glibc="2.41")}
+"""What cannot change a cell."""
+
+
+@pytest.mark.parametrize("selected_only", [False, True])
+def test_what_cannot_change_a_cell_leaves_a_record_as_it_is(*, selected_only: bool) -> None:
+    stored = full()
+    cells = stored.cells[:3] if selected_only else stored.cells
+    merged = merging.merge(stored, record(*cells, **DETAILS), selected_only=selected_only)
+    assert not merged.changed
+    assert merged.record is stored
+
+
+def test_a_selected_run_may_differ_in_what_cannot_change_a_cell() -> None:
+    merged = merging.merge(full(), record(*canaries(), outcome(A, 2), **DETAILS), selected_only=True)
+    assert merged.changed
+    assert len(merged.record.cells) == len(full().cells)
+    assert merged.record.variant == full().variant
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "variables": {"variables": {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "eth7"}},
+    "devices": {"devices": {"NVIDIA H200": 1}},
+    "module": {"backend_module": "theirs"},
+    "commit": {"variant": variant(git_version="d4e5f6")},
+    "cuda": {"variant": variant(cuda="12.6")},
+    "packages": {"variant": variant(packages={"numpy": "2.4.0"})},
+}
+
+
+@pytest.mark.parametrize("more", OTHERS.values(), ids=OTHERS)
+def test_cells_of_two_sets_of_conditions_never_stand_in_one_record(more: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="was measured under other conditions") as raised:
+        merging.merge(full(), record(*canaries(), outcome(A, 2), **more), selected_only=True)
+    assert "\n" not in str(raised.value)
+
+    whole = record(*canaries(), outcome(A, 2, "infra"), **more)
+    merged = merging.merge(full(), whole, selected_only=False)
+    assert merged.record == record(*canaries(), **more)
+    assert merged.absent == [(A, 2)]
+
+
+CLEAN, DIRTY = Suite(version="0.2.0", commit="beef"), Suite(version="0.2.0", commit="beef-dirty")
+
+
+@pytest.mark.parametrize(
+    ("stored", "measured", "changed"),
+    [(CLEAN, CLEAN, False), (CLEAN, DIRTY, False), (DIRTY, DIRTY, False), (DIRTY, CLEAN, True)],
+    ids=["clean", "dirty does not replace it", "dirty again", "clean replaces dirty"],
+)
+def test_the_same_cells_from_a_clean_tree_replace_those_of_a_dirty_one(
+    stored: Suite, measured: Suite, changed: bool
+) -> None:
+    merged = merging.merge(
+        record(*canaries(), suite=stored), record(*canaries(), suite=measured), selected_only=False
+    )
+    assert merged.changed is changed
+    assert merged.record.suite == (measured if changed else stored)
+
+
+@pytest.mark.parametrize(("stored", "measured"), [(CLEAN, DIRTY), (DIRTY, CLEAN)])
+def test_a_record_with_a_cell_of_a_dirty_tree_is_marked(stored: Suite, measured: Suite) -> None:
+    before = record(*canaries(), outcome(A), outcome(B), suite=stored)
+    merged = merging.merge(
+        before, record(*canaries(), outcome(A, status="error"), suite=measured), selected_only=True
+    )
+    assert merged.record.suite.is_dirty
 
 
 def test_records_of_two_environments_do_not_merge() -> None:
@@ -235,14 +304,26 @@ def test_records_of_others_are_adopted(tmp_path: Path) -> None:
     assert record_files.load(results / f"{changed.name}.json") == changed
 
 
-@pytest.mark.parametrize("fault", ["canary", "name", "channel", "none"])
-def test_what_cannot_be_adopted_changes_nothing(tmp_path: Path, fault: str) -> None:
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("canary", "canary.all_reduce at world size 2 is error"),
+        ("name", "expected a record under its own name"),
+        ("nightly", "environment.channel: is nightly; only a stable release's record is kept"),
+        ("2.9.0rc1", "environment.channel: is 2.9.0rc1; only a stable release's record is kept"),
+        ("dirty", "suite.commit: is beef-dirty; commit what changed in the checks or the launcher"),
+        ("none", "no record below it"),
+    ],
+)
+def test_what_cannot_be_adopted_changes_nothing(tmp_path: Path, fault: str, said: str) -> None:
     jobs, results = tmp_path / "jobs", tmp_path / "results"
     jobs.mkdir()
     value = {
         "canary": record(outcome(CANARY, 2, "error")),
         "name": full(),
-        "channel": record(*canaries(), channel="nightly"),
+        "nightly": record(*canaries(), channel="nightly"),
+        "2.9.0rc1": record(*canaries(), channel="2.9.0rc1"),
+        "dirty": record(*canaries(), suite=DIRTY),
     }.get(fault)
     if value:
         name = "torch-other" if fault == "name" else value.name
@@ -251,6 +332,8 @@ def test_what_cannot_be_adopted_changes_nothing(tmp_path: Path, fault: str) -> N
             record(*canaries(), channel="2.1.0"), jobs / "first" / f"{record(channel='2.1.0').name}.json"
         )
 
-    with pytest.raises((RecordError, InfraError, NothingSelectedError)):
+    with pytest.raises((RecordError, InfraError, NothingSelectedError)) as raised:
         merging.adopt(jobs, results)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
     assert not results.exists()

@@ -124,31 +124,58 @@ def test_a_changed_cell_is_told_and_has_its_exit_code(tmp_path: Path) -> None:
 
 
 @torch_needed
-def test_committed_cells_are_taken_and_never_mixed_with_another_variants(tmp_path: Path) -> None:
-    options = (
-        "--record",
-        "out.json",
-        "--world-size",
-        "2",
-        "--spawn-sample",
-        "0",
-        "--reuse-committed",
-        *RELEASE,
-        "--state",
-    )
-    checks_in(tmp_path, *options, "one", "--case", "canary.*")
+def test_committed_cells_are_taken_and_never_mixed_with_those_of_other_conditions(tmp_path: Path) -> None:
+    options = ("--record", "out.json", "--world-size", "2", "--spawn-sample", "0", "--reuse-committed")
+    checks_in(tmp_path, *options, *RELEASE, "--state", "one", "--case", "canary.*")
     path = tmp_path / "out.json"
-    same = checks_in(tmp_path, *options, "two", "--case", "canary.*")
-    path.write_text(re.sub(r'"glibc": "[^"]*"', '"glibc": "1.0"', path.read_text()))
+    same = checks_in(tmp_path, *options, *RELEASE, "--state", "two", "--case", "canary.*")
+    path.write_text(re.sub(r'"(glibc|python)": "(3[.][0-9]+)?[^"]*"', r'"\1": "\2"', path.read_text()))
+    path.write_text(path.read_text().replace('"glibc": ""', '"glibc": "1.0"'))
     before = path.read_bytes()
-    other = checks_in(tmp_path, *options, "three", "--case", "canary.*")
-    mixed = checks_in(tmp_path, *options, "four", "--case", "c*[op=sum]")
+    details = checks_in(tmp_path, *options, *RELEASE, "--state", "three", "--case", "canary.*")
+    after = path.read_bytes()
+    path.write_text(re.sub(r'"git_version": "[^"]*"', '"git_version": "d4e5f6"', path.read_text()))
+    other = path.read_bytes()
+    mixed = checks_in(tmp_path, *options, *RELEASE, "--state", "four", "--case", "canary.*")
 
     assert "0 cases measured, 1 known already" in same.stdout
-    assert "0 cases measured, 1 known from the record, of another variant" in other.stdout
-    assert [done.returncode for done in (same, other, mixed)] == [0, 0, 2], mixed.stdout
-    assert "measured on another variant than the 1 that --reuse-committed took" in mixed.stdout
-    assert path.read_bytes() == before
+    assert "0 cases measured, 1 known already" in details.stdout
+    assert after == before
+    assert [done.returncode for done in (same, details, mixed)] == [0, 0, 2], mixed.stdout
+    assert (
+        "nothing was taken from the record, measured under other conditions: git_version d4e5f6"
+        in mixed.stdout
+    )
+    assert "was measured under other conditions (git_version d4e5f6 there," in mixed.stdout
+    assert path.read_bytes() == other
+
+
+@torch_needed
+def test_a_variable_that_can_change_a_result_is_measured_with(tmp_path: Path) -> None:
+    options = ("--record", "out.json", "--case", "canary.*", "--world-size", "2", "--spawn-sample", "0")
+    checks_in(tmp_path, *options, *RELEASE)
+
+    done = pytest_in(
+        tmp_path, "--pyargs", "canishard.checks", *options, *RELEASE, GLOO_SOCKET_IFNAME="nosuchif"
+    )
+
+    assert done.returncode == 11, done.stdout + done.stderr
+    assert "no record was written: canary.all_reduce is" in done.stdout
+
+
+@torch_needed
+def test_a_torn_line_of_the_journal_is_told(tmp_path: Path) -> None:
+    options = ("--record", "out.json", "--case", "canary.*", "--spawn-sample", "0", *RELEASE)
+    checks_in(tmp_path, *options)
+    (journal,) = (tmp_path / ".canishard" / "journal").iterdir()
+    first, second = journal.read_bytes().splitlines()
+    journal.write_bytes(b"\n".join([first[:40], second, b""]))
+
+    done = checks_in(tmp_path, *options)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"canishard: .canishard/journal/{journal.name}: line 1: not JSON, or cut off:" in done.stdout
+    assert "1 cases measured, 1 known already" in done.stdout
 
 
 @torch_needed

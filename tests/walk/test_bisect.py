@@ -46,6 +46,8 @@ class Nox:
 
     def __init__(self, statuses: Mapping[str, str | None]) -> None:
         self.statuses = statuses
+        self.digest = ""
+        """Of the cells that it leaves, where it is not today's."""
         self.versions: list[str] = []
         self.environs: list[Mapping[str, str]] = []
 
@@ -54,7 +56,7 @@ class Nox:
         self.versions.append(version)
         self.environs.append(environ)
         if status := self.statuses[version]:
-            cell = outcome(ROW, status=status, digest=digest_of(ROW))
+            cell = outcome(ROW, status=status, digest=self.digest or digest_of(ROW))
             found = record(*canaries(), cell, channel=version)
             record_files.save(found, log.parent / f"{found.name}.json")
         return 0
@@ -143,6 +145,34 @@ def test_what_cannot_be_searched_is_one_line(
     error = capsys.readouterr().err
     assert sentence in error
     assert error.count("\n") == 1
+
+
+def test_what_was_measured_is_taken_again_under_the_same_conditions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed(tmp_path, {"2.8.0": "pass", "2.9.1": "crash"})
+    nox = Nox({"2.9.0": "crash"})
+    search = [ROW, "--good", "2.8.0", "--bad", "2.9.1"]
+
+    for _ in range(2):
+        assert bisect.main(search, tmp_path, nox) == 0
+    assert nox.versions == ["2.9.0"]
+
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
+    assert bisect.main(search, tmp_path, nox) == 0
+    assert nox.versions == ["2.9.0"] * 2
+
+
+@pytest.mark.parametrize(("status", "digest"), [("flaky", ""), ("not_run", ""), ("crash", "0" * 16)], ids=str)
+def test_what_settled_nothing_is_measured_again(tmp_path: Path, status: str, digest: str) -> None:
+    committed(tmp_path, {"2.8.0": "pass", "2.9.1": "crash"})
+    nox = Nox({"2.9.0": status})
+    nox.digest = digest
+    search = [ROW, "--good", "2.8.0", "--bad", "2.9.1"]
+
+    for _ in range(2):
+        assert bisect.main(search, tmp_path, nox) == 0
+    assert nox.versions == ["2.9.0"] * 2
 
 
 def test_a_flaky_end_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from canishard import releases
+from canishard.record import suite
 from canishard.releases import Release
 from canishard.walk import campaign, install
 from canishard.walk.campaign import Options, main, parse
@@ -218,6 +219,15 @@ def edit_check(nox: FakeNox) -> None:
     (nox.root / "src" / "canishard" / "check.py").write_text("one = 2\n", encoding="utf-8")
 
 
+def comment_check(nox: FakeNox) -> None:
+    text = '"""It says one."""\n\n# Why not?\none = 1  # because\n'
+    (nox.root / "src" / "canishard" / "check.py").write_text(text, encoding="utf-8")
+
+
+def edit_report(nox: FakeNox) -> None:
+    (nox.root / "src" / "canishard" / "report.py").write_text("one = 2\n", encoding="utf-8")
+
+
 def edit_record(nox: FakeNox) -> None:
     (nox.root / "matrix" / "results" / "7.2.0.json").write_text("[]", encoding="utf-8")
 
@@ -228,7 +238,13 @@ def lose_evidence(nox: FakeNox) -> None:
 
 @pytest.mark.parametrize(
     ("change", "again"),
-    [(edit_check, VERSIONS), (edit_record, ["7.2.0"]), (lose_evidence, ["7.2.0"])],
+    [
+        (edit_check, VERSIONS),
+        (comment_check, []),
+        (edit_report, []),
+        (edit_record, ["7.2.0"]),
+        (lose_evidence, ["7.2.0"]),
+    ],
 )
 def test_what_has_changed_is_run_again(
     nox: FakeNox, change: Callable[[FakeNox], None], again: list[str]
@@ -237,6 +253,78 @@ def test_what_has_changed_is_run_again(
     change(nox)
     main([], nox.root, nox)
     assert nox.ran == [*VERSIONS, *again]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("GLOO_SOCKET_IFNAME", "nosuchif"),
+        ("CUDA_VISIBLE_DEVICES", "0"),
+        (install.INDEX_VARIABLE, "https://example.org/cu128"),
+        ("PIP_FIND_LINKS", "/wheels"),
+        ("UV_FIND_LINKS", "/wheels"),
+        ("PIP_INDEX_URL", "https://example.org/simple"),
+        ("UV_DEFAULT_INDEX", "https://example.org/simple"),
+    ],
+)
+def test_what_can_change_a_result_is_run_again(
+    nox: FakeNox, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    main(["--torch", "7.1.0"], nox.root, nox)
+    monkeypatch.setenv("UNRELATED", "1")
+    main(["--torch", "7.1.0"], nox.root, nox)
+    assert nox.ran == ["7.1.0"]
+
+    monkeypatch.setenv(name, value)
+    main(["--torch", "7.1.0"], nox.root, nox)
+    assert nox.ran == ["7.1.0"] * 2
+
+
+def test_other_devices_pins_or_another_python_are_run_again(
+    nox: FakeNox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def row(**more: Any) -> None:
+        release = Release(version="7.1.0", ci=True, **{"python": "3.11", "pins": ("numpy<2",), **more})
+        monkeypatch.setattr(releases, "load", lambda: [release])
+        main([], nox.root, nox)
+
+    row()
+    row(released="2026-01-01")
+    assert len(nox.ran) == 1
+    row(pins=("numpy<2", "setuptools"))
+    assert len(nox.ran) == 2
+    row(python="3.12")
+    assert len(nox.ran) == 3
+    row()
+    monkeypatch.setattr(install, "gpus", lambda: ["GPU 0: one"])
+    row()
+    monkeypatch.setattr(install, "gpus", lambda: ["GPU 0: one", "GPU 1: one"])
+    row()
+    assert len(nox.ran) == 6
+
+
+@pytest.mark.parametrize("status", ["not_run", "flaky", "infra"])
+def test_what_settled_nothing_is_run_again(nox: FakeNox, status: str) -> None:
+    nox.says["7.1.0"] = {"counts": {"pass": 2, status: 1}}
+    main(["--torch", "7.1.0"], nox.root, nox)
+    main(["--torch", "7.1.0"], nox.root, nox)
+    assert nox.ran == ["7.1.0"] * 2
+
+
+@pytest.mark.parametrize("options", [["--backend-module", "theirs"], ["--", "--checks", "own_checks.py"]])
+def test_code_that_changes_without_a_trace_is_run_again(nox: FakeNox, options: list[str]) -> None:
+    main(["--torch", "7.1.0", *options], nox.root, nox)
+    main(["--torch", "7.1.0", *options], nox.root, nox)
+    assert nox.ran == ["7.1.0"] * 2
+
+
+def test_a_record_of_a_dirty_tree_is_made_anew_once_all_is_committed(
+    nox: FakeNox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for dirty in (True, True, False, False):
+        monkeypatch.setattr(suite, "is_dirty", lambda _, dirty=dirty: dirty)
+        main(["--torch", "7.1.0"], nox.root, nox)
+    assert nox.ran == ["7.1.0"] * 2
 
 
 def test_another_selection_or_an_infra_is_run_again(nox: FakeNox) -> None:

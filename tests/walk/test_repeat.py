@@ -18,14 +18,17 @@ CI = releases.ci_release(releases.load()).version
 
 
 class Nox:
-    """Leaves a record a run, with the statuses that it was given."""
+    """Leaves a record a run, with the statuses that it was given; then it raises, where it is given what."""
 
-    def __init__(self, statuses: Sequence[Status]) -> None:
+    def __init__(self, statuses: Sequence[Status], then: type[BaseException] = AssertionError) -> None:
         self.statuses = list(statuses)
+        self.then = then
         self.commands: list[Sequence[str]] = []
 
     def __call__(self, command: Sequence[str], _environ: Mapping[str, str], _log: Path) -> int:
         self.commands.append(command)
+        if len(self.commands) > len(self.statuses):
+            raise self.then
         folder = Path(command[command.index("--record") + 1])
         found = record(*canaries(), outcome("family.subject", status=self.statuses[len(self.commands) - 1]))
         record_files.save(found, folder / f"{found.name}.json")
@@ -64,12 +67,68 @@ def test_what_came_of_it_is_written(tmp_path: Path) -> None:
     assert (found.runs, found.cells, len(found.differing)) == (2, 3, 1)
 
 
-def test_what_was_run_is_not_run_again(tmp_path: Path) -> None:
+def cut_after(number: int, folder: Path, *arguments: str) -> None:
+    """Make some runs of a campaign that is then stopped."""
+    with pytest.raises(KeyboardInterrupt):
+        repeat.main(arguments, folder, Nox([Status.PASS] * number, KeyboardInterrupt))
+
+
+def test_runs_that_were_asked_for_again_are_made_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     repeat.main(["-n", "2"], tmp_path, Nox([Status.PASS] * 2))
-    nox = Nox([Status.PASS])
+    nox = Nox([Status.ERROR] * 3)
 
     assert repeat.main(["-n", "3"], tmp_path, nox) == 0
-    assert len(nox.commands) == 1
+    assert len(nox.commands) == 3
+
+    assert repeat.main(["-n", "2"], tmp_path, Nox([Status.PASS, Status.ERROR])) == 10
+    assert "run 2 (auto): regressed: family.subject" in capsys.readouterr().out
+
+
+def test_what_was_cut_goes_on(tmp_path: Path) -> None:
+    cut_after(2, tmp_path, "-n", "3")
+    nox = Nox([Status.PASS] * 2)
+
+    assert repeat.main(["-n", "4"], tmp_path, nox) == 0
+    assert len(nox.commands) == 2
+
+    again = Nox([Status.PASS] * 4)
+    repeat.main(["-n", "4"], tmp_path, again)
+    assert len(again.commands) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "variables"),
+    [
+        (["--backend", "mpi"], {}),
+        (["-k", "dcp"], {}),
+        (["--start-methods", "spawn"], {}),
+        ([], {"GLOO_SOCKET_IFNAME": "eth7"}),
+        ([], {"CUDA_VISIBLE_DEVICES": "0"}),
+        ([], {"CANISHARD_TORCH_INDEX": "https://example.org/cpu"}),
+    ],
+    ids=str,
+)
+def test_what_was_cut_does_not_go_on_with_something_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], variables: dict[str, str]
+) -> None:
+    cut_after(2, tmp_path, "-n", "3")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    nox = Nox([Status.PASS] * 3)
+
+    assert repeat.main(["-n", "3", *options], tmp_path, nox) == 0
+    assert len(nox.commands) == 3
+
+
+def test_runs_of_an_earlier_campaign_are_not_those_of_one_that_was_cut(tmp_path: Path) -> None:
+    repeat.main(["-n", "3"], tmp_path, Nox([Status.PASS] * 3))
+    cut_after(1, tmp_path, "-n", "3")
+    nox = Nox([Status.PASS] * 2)
+
+    assert repeat.main(["-n", "3"], tmp_path, nox) == 0
+    assert len(nox.commands) == 2
 
 
 def test_both_start_methods_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,15 +16,17 @@ from typing import Any
 
 import msgspec
 
+from canishard import files
 from canishard import record as record_files
 from canishard.catalogue import Entry, ids, workarounds
-from canishard.errors import RecordError
 from canishard.facts import quirks as quirks_file
 from canishard.facts.quirks import Place, Quirk
 from canishard.facts.support import Support, support
 from canishard.launch.outcome import Outcome, Status
+from canishard.record import Record, Suite
 from canishard.record.environment import Environment, Variant, channel_key
-from canishard.record.files import CaseId, Record, Suite, Time, WorldSize
+from canishard.record.evidence import CaseId, WorldSize
+from canishard.record.files import Time
 
 SCHEMA = 1
 """The number of the file's format; a reader refuses every other."""
@@ -247,25 +249,10 @@ def _json(value: Any) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
 
 
-class _SchemaOnly(msgspec.Struct):
-    schema: int
-
-
 def decode(content: bytes, name: str = JSON_FILE) -> Dataset:
     """Return the data set that a file holds; RecordError in one line that names the file and the fault."""
-    try:
-        number = msgspec.json.decode(content, type=_SchemaOnly).schema
-        if number == SCHEMA:
-            return msgspec.json.decode(content, type=Dataset)
-    except msgspec.ValidationError as error:
-        text, _, at = str(error).partition(" - at `$")
-        msg = f"{name}: {at.strip('`.') or 'top'}: {text[:1].lower()}{text[1:]}"
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        msg = f"{name}: not JSON, or cut off: {error}"
-    else:
-        hint = "install a newer canishard" if number > SCHEMA else "take a newer data set"
-        msg = f"{name}: schema: is {number}, this canishard reads {SCHEMA} only; {hint}"
-    raise RecordError(msg)
+    newer, older = "install a newer canishard", "take a newer data set"
+    return files.decode(content, Dataset, name, schema=SCHEMA, newer=newer, older=older)
 
 
 def schema() -> bytes:

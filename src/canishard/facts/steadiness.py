@@ -11,7 +11,6 @@ from typing import Annotated
 import msgspec
 
 from canishard import files
-from canishard.errors import RecordError
 
 
 class Steadiness(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -42,9 +41,7 @@ def save(found: Steadiness, path: Path) -> None:
 def load(path: Path) -> Steadiness | None:
     """Read it; None where there is no file, RecordError in one line where it says something else."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Steadiness)
+        content = path.read_bytes()
     except FileNotFoundError:
         return None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        msg = f"{path.name}: {error}"
-        raise RecordError(msg) from None
+    return files.decode(content, Steadiness, path.name)

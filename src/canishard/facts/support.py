@@ -125,12 +125,24 @@ def _verdict(seen: _Seen) -> tuple[Verdict, str]:
     groups: dict[str, set[str]] = {}
     for record, outcome in seen:
         where = f"{outcome.world_size} rank{'s' if outcome.world_size != 1 else ''}"
-        if len({other.environment for other, _ in seen}) > 1:
-            where += f" on {record.name}"
-        groups.setdefault(words(outcome), set()).add(where)
+        groups.setdefault(words(outcome), set()).add(where + _build(record, outcome, seen))
     return Verdict.PARTIAL, "; ".join(
         f"{words}: {', '.join(sorted(groups[words]))}" for words in sorted(groups)
     )
+
+
+def _build(record: Record, outcome: Outcome, seen: _Seen) -> str:
+    """Return on which build this was, by what it has of its own; empty where all builds did the same there."""
+    beside = [other for other, found in seen if found.world_size == outcome.world_size]
+    if len({words(found) for _, found in seen if found.world_size == outcome.world_size}) == 1:
+        return ""
+    names = {"flavour": "the {} build", "python": "Python {}", "system": "{}", "machine": "{}"}
+    differing = [
+        text.format(getattr(record.environment, name))
+        for name, text in names.items()
+        if len({getattr(other.environment, name) for other in beside}) > 1
+    ]
+    return f" on {', '.join(differing)}" if differing else ""
 
 
 def ranges(some: Iterable[str], measured: Sequence[str]) -> str:

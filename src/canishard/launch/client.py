@@ -27,7 +27,7 @@ READY_S = 300.0
 """Seconds for a server to import torch: 5 on a quiet machine, 30 on a busy one without bytecode."""
 
 PASSED_ON = (
-    "PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "LD_PRELOAD", "VIRTUAL_ENV", "SYSTEMROOT",
+    "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "VIRTUAL_ENV", "SYSTEMROOT",
     "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
     "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "NCCL_DEBUG", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE",
     "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "TORCH_GLOO_LAZY_INIT",
@@ -39,14 +39,19 @@ class ServerLost(Exception):
     """The server did not come up, or ended before it was told to."""
 
 
-_PLACES = frozenset({"PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "VIRTUAL_ENV", "SYSTEMROOT", "CUDA_HOME", "PYTHONPATH",
+_PLACES = frozenset({"PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "SYSTEMROOT", "CUDA_HOME", "PYTHONPATH",
                      processes.MARKER})  # fmt: skip
 """What says where things lie on one machine, and is no fact about a measurement."""
 
 
 def recorded_environment(caller: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a rank that a record keeps: those that can change what torch does."""
+    """Return the variables of a rank that a record keeps: those that can change what torch does.
+
+    Of the libraries that are loaded before all others it is the names, not the places.
+    """
     found = rank_environment(caller, run="")
+    if preloaded := found.pop("LD_PRELOAD", "").replace(":", " ").split():
+        found["LD_PRELOAD"] = " ".join(Path(library).name for library in preloaded)
     return {name: value for name, value in sorted(found.items()) if name not in _PLACES}
 
 
@@ -54,6 +59,8 @@ def rank_environment(caller: Mapping[str, str], run: str) -> dict[str, str]:
     """Return the environment of a server and its ranks."""
     inherited = {name: caller[name] for name in PASSED_ON if name in caller}
     fixed = {
+        # The same texts are read and written in the same way whoever calls.
+        "LANG": "C.UTF-8",
         # One thread a rank: no oversubscription, and a server that is single-threaded after importing torch.
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",

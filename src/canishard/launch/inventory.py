@@ -221,6 +221,17 @@ def _nccl() -> str:
     return ".".join(str(part) for part in torch.cuda.nccl.version())
 
 
+def _accelerators() -> dict[str, dict[str, int]]:
+    """Return how many devices of which kind there are, by type."""
+    found = {}
+    for kind in ("cuda", "xpu"):
+        module = getattr(torch, kind, None)
+        if module is not None and module.is_available():
+            names = [module.get_device_name(number) for number in range(module.device_count())]
+            found[kind] = {name: names.count(name) for name in names}
+    return found
+
+
 def describe() -> dict[str, Any]:
     """Return what is installed here, for the environment and the variant of a record."""
     distributed = torch.distributed
@@ -232,6 +243,7 @@ def describe() -> dict[str, Any]:
         "hip": torch.version.hip or "",
         "nccl": _nccl(),
         "driver": torch.cuda.is_available(),
+        "accelerators": _accelerators(),
         "devices": {"cpu": 0, "cuda": torch.cuda.device_count()},
         "backends": [
             name

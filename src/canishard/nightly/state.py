@@ -275,10 +275,6 @@ def _version(text: str) -> Version:
         return Version("0")
 
 
-class _SchemaOnly(msgspec.Struct):
-    schema: int
-
-
 def load(folder: Path) -> State:
     """Read the state of a folder; where there is no file, nothing is remembered. RecordError says what is wrong."""
     path = folder / FILE
@@ -294,19 +290,8 @@ def load(folder: Path) -> State:
 
 def decode(content: bytes, name: str = FILE) -> State:
     """Return the state that a file holds; RecordError names the file and the path to the fault."""
-    try:
-        schema = msgspec.json.decode(content, type=_SchemaOnly).schema
-        if schema == SCHEMA:
-            return msgspec.json.decode(content, type=State)
-    except msgspec.ValidationError as error:
-        text, _, at = str(error).partition(" - at `$")
-        msg = f"{name}: {at.strip('`.') or 'top'}: {text[:1].lower()}{text[1:]}"
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        msg = f"{name}: not JSON, or cut off: {error}"
-    else:
-        age = "a newer canishard wrote it" if schema > SCHEMA else "no canishard ever wrote it"
-        msg = f"{name}: schema: is {schema}, this canishard reads {SCHEMA} only: {age}"
-    raise RecordError(msg)
+    newer, older = "a newer canishard wrote it", "no canishard ever wrote it"
+    return files.decode(content, State, name, schema=SCHEMA, newer=newer, older=older)
 
 
 def encode(state: State) -> bytes:

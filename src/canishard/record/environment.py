@@ -47,12 +47,16 @@ class Environment(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
 
     @property
     def is_stable(self) -> bool:
-        """Tell whether this is a stable release's column, which can be a baseline."""
-        return self.channel not in MOVING_CHANNELS
+        """Tell whether this is a stable release's column, which can be a baseline; a pre-release's is none."""
+        try:
+            version = Version(self.channel)
+        except InvalidVersion:
+            return False
+        return not version.is_prerelease and version.local is None
 
 
 class Variant(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """The exact build; a measurement on another one replaces a record only as a whole."""
+    """The exact build, and where it ran; ``conditions`` says what of it decides."""
 
     torch: str
     """``torch.__version__``, local part included."""
@@ -83,6 +87,8 @@ class Description(msgspec.Struct, kw_only=True, frozen=True):
     system: str
     machine: str
     packages: dict[str, str] = {}
+    accelerators: dict[str, dict[str, int]] = {}
+    """How many of which kind there are, by the device's type."""
 
 
 def _safe(text: str) -> str:
@@ -103,12 +109,7 @@ def from_description(
 
     Raises InfraError where the description is incomplete, or torch is not the release that ``channel`` names.
     """
-    try:
-        found = msgspec.convert(description, Description)
-    except msgspec.ValidationError as error:
-        text, _, at = str(error).partition(" - at ")
-        msg = f"the description of the environment that the child sent: {at.strip('`$.') or 'top'}: {text}"
-        raise InfraError(msg) from None
+    found = _read(description)
     if channel not in MOVING_CHANNELS:
         require_release(channel, found.torch)
     environment = Environment(
@@ -131,6 +132,20 @@ def from_description(
         packages=found.packages,
     )
     return environment, variant
+
+
+def devices(description: dict[str, Any], device: str) -> dict[str, int]:
+    """Return how many devices of a type, of which kind, a child found; none for ``cpu``."""
+    return _read(description).accelerators.get(device, {})
+
+
+def _read(description: dict[str, Any]) -> Description:
+    try:
+        return msgspec.convert(description, Description)
+    except msgspec.ValidationError as error:
+        text, _, at = str(error).partition(" - at ")
+        msg = f"the description of the environment that the child sent: {at.strip('`$.') or 'top'}: {text}"
+        raise InfraError(msg) from None
 
 
 def _flavour(found: Description) -> Flavour:

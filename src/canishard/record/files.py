@@ -1,4 +1,4 @@
-"""The record of one environment: its two files, read strictly and written byte for byte the same.
+"""The two files of a record, read strictly and written byte for byte the same.
 
 ``<environment>.json`` holds what is compared, ``<environment>.evidence.json`` the rest of what is not a plain
 pass. In memory a ``Record`` has both. Cells are written one a line: a changed cell is one changed line.
@@ -6,93 +6,41 @@ pass. In memory a ``Record`` has both. Cells are written one a line: a changed c
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 
 from canishard import files
-from canishard.catalogue import ids
 from canishard.errors import RecordError
-from canishard.launch.outcome import Attempt, Outcome, RankEvidence, Status
+from canishard.launch.outcome import Status
+from canishard.record.contents import NEVER_STORED, Record, fail
 from canishard.record.environment import Environment, Variant
+from canishard.record.evidence import (
+    EVIDENCE_SUFFIX,
+    Cell,
+    EvidenceFile,
+    Texts,
+    cell,
+    evidence_of,
+    evidence_path,
+    has_evidence,
+    outcome_of,
+)
+from canishard.record.suite import Suite
 
 SCHEMA = 1
 """The number of the files' format; a reader refuses every other."""
 
-CANARY = "canary.all_reduce"
-"""Where this does not pass, a record says nothing about torch."""
-
-NEVER_STORED = frozenset({Status.INFRA, Status.UNKNOWN})
-EVIDENCE_SUFFIX = ".evidence.json"
 SCHEMA_FILES = ("record.schema.json", "evidence.schema.json")
 
-CaseId = Annotated[str, msgspec.Meta(pattern=ids.SAFE)]
-WorldSize = Annotated[int, msgspec.Meta(ge=1)]
 Time = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
-_Texts = dict[str, str]
-_File = TypeVar("_File", bound=msgspec.Struct)
 
 
-class Suite(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Which canishard measured."""
-
-    version: str
-    commit: str
-    """Empty where it is not known."""
-
-
-class Cell(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is compared of one case."""
-
-    id: CaseId
-    world_size: WorldSize
-    digest: str
-    """Of what decides the cell's meaning: the check's source and what it uses of canishard."""
-    status: Status
-    deviation: str = ""
-    """How the value is wrong, for ``wrong``."""
-    message: str = ""
-    """The first line of what went wrong, normalised, at most 300 characters."""
-    names: list[str] = []
-    """Old names under which a needed name was found."""
-
-
-class Record(msgspec.Struct, kw_only=True):
-    """All outcomes of one environment, sorted by id and world size, with their evidence."""
-
-    environment: Environment
-    variant: Variant
-    suite: Suite
-    started: str
-    """ISO 8601, UTC, whole seconds: ``2026-01-31T12:00:00Z``."""
-    ended: str
-    start_method: str
-    cells: list[Outcome]
-    variables: dict[str, str] = {}
-    """The environment variables of the ranks that can change what torch does."""
-
-    def __post_init__(self) -> None:
-        """Sort the cells."""
-        self.cells = sorted(self.cells, key=lambda outcome: outcome.key)
-
-    @property
-    def name(self) -> str:
-        """Return the stem of the record's files."""
-        return self.environment.name
-
-    @property
-    def counts(self) -> dict[Status, int]:
-        """Return how many cells have each status, without those that none has."""
-        number = Counter(outcome.status for outcome in self.cells)
-        return {status: number[status] for status in Status if number[status]}
-
-
-class RecordFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class RecordFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What one environment's cases did: the file that is compared."""
 
     schema: int
@@ -107,37 +55,13 @@ class RecordFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The environment variables of the ranks that can change what torch does."""
     counts: dict[Status, int]
     cells: list[Cell]
-
-
-class EvidenceCell(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is known beyond the cell; every text of an attempt is a key of ``texts``."""
-
-    id: CaseId
-    world_size: WorldSize
-    notes: list[str] = []
-    """Remarks that do not change the status."""
-    measurements: dict[str, float | str | None] = {}
-    attempts: list[Attempt] = []
-    """In order. ``message``, ``error``, ``traceback``, ``stacks`` and ``output`` are keys of ``texts``."""
-
-
-class EvidenceFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The evidence for one environment's cases: the file beside the record's."""
-
-    schema: int
-    environment: str
-    """The name of the record that this belongs to."""
-    texts: _Texts
-    """Every text once, by its hash."""
-    cells: list[EvidenceCell]
+    devices: dict[str, int] = {}
+    """How many accelerators of which kind the ranks could use; left out on CPU."""
+    backend_module: str = ""
+    """The package that registers the backend, where torch does not have it."""
 
 
 # ---- reading and writing -------------------------------------------------------------------------
-
-
-def evidence_path(path: Path) -> Path:
-    """Return where the evidence of a record's file is."""
-    return path.with_name(path.name.removesuffix(".json") + EVIDENCE_SUFFIX)
 
 
 def encode(record: Record) -> tuple[bytes, bytes]:
@@ -153,9 +77,11 @@ def encode(record: Record) -> tuple[bytes, bytes]:
         variables=record.variables,
         counts=record.counts,
         cells=[cell(outcome) for outcome in record.cells],
+        devices=record.devices,
+        backend_module=record.backend_module,
     )
-    texts: _Texts = {}
-    kept = [_stored(outcome, texts) for outcome in record.cells if _has_evidence(outcome)]
+    texts: Texts = {}
+    kept = [evidence_of(outcome, texts) for outcome in record.cells if has_evidence(outcome)]
     rest = EvidenceFile(schema=SCHEMA, environment=record.name, texts=texts, cells=kept)
     return _render(main), _render(rest)
 
@@ -165,9 +91,9 @@ def decode(main: bytes, evidence: bytes, name: str = "record") -> Record:
 
     Raises RecordError with one line that names the file, and the path to the fault where there is one.
     """
-    file = _decode(main, RecordFile, name)
+    file = files.decode(main, RecordFile, name, schema=SCHEMA)
     rest_name = evidence_path(Path(name)).name
-    rest = _decode(evidence, EvidenceFile, rest_name)
+    rest = files.decode(evidence, EvidenceFile, rest_name, schema=SCHEMA)
     _check_cells(file, name)
     if rest.environment != file.environment.name:
         fail(rest_name, "environment", f"is {rest.environment}, the record's is {file.environment.name}")
@@ -183,8 +109,10 @@ def decode(main: bytes, evidence: bytes, name: str = "record") -> Record:
         ended=file.ended,
         start_method=file.start_method,
         variables=file.variables,
+        devices=file.devices,
+        backend_module=file.backend_module,
         cells=[
-            _outcome(item, by_key.get((item.id, item.world_size)), rest.texts, rest_name)
+            outcome_of(item, by_key.get((item.id, item.world_size)), rest.texts, rest_name)
             for item in file.cells
         ],
     )
@@ -210,19 +138,6 @@ def save(record: Record, path: Path) -> None:
     main, evidence = encode(record)
     files.replace(evidence_path(path), evidence)
     files.replace(path, main)
-
-
-def cell(outcome: Outcome) -> Cell:
-    """Return what is compared of an outcome."""
-    return Cell(
-        id=outcome.id,
-        world_size=outcome.world_size,
-        digest=outcome.digest,
-        status=outcome.status,
-        deviation=outcome.deviation,
-        message=outcome.message,
-        names=outcome.names,
-    )
 
 
 def _read(path: Path) -> bytes:
@@ -252,31 +167,6 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True)
 
 
-def fail(name: str, where: str, what: str) -> NoReturn:
-    """Raise RecordError in one line: the record's name, the path to the fault, and what it is."""
-    msg = f"{name}: {where}: {what}"
-    raise RecordError(msg)
-
-
-class _SchemaOnly(msgspec.Struct):
-    schema: int
-
-
-def _decode(content: bytes, kind: type[_File], name: str) -> _File:
-    try:
-        schema = msgspec.json.decode(content, type=_SchemaOnly).schema
-        if schema == SCHEMA:
-            return msgspec.json.decode(content, type=kind)
-    except msgspec.ValidationError as error:
-        text, _, at = str(error).partition(" - at `$")
-        msg = f"{name}: {at.strip('`.') or 'top'}: {text[:1].lower()}{text[1:]}"
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        msg = f"{name}: not JSON, or cut off: {error}"
-    else:
-        msg = f"{name}: schema: is {schema}, this canishard reads {SCHEMA} only"
-    raise RecordError(msg)
-
-
 def _check_cells(file: RecordFile, name: str) -> None:
     keys = [(item.id, item.world_size) for item in file.cells]
     for index, (item, key) in enumerate(zip(file.cells, keys, strict=True)):
@@ -288,73 +178,6 @@ def _check_cells(file: RecordFile, name: str) -> None:
     counted = Counter(item.status for item in file.cells)
     if file.counts != dict(counted):
         fail(name, "counts", "do not agree with the cells")
-
-
-# ---- evidence: equal texts once ------------------------------------------------------------------
-
-
-def _has_evidence(outcome: Outcome) -> bool:
-    return outcome.status is not Status.PASS or bool(outcome.notes or outcome.measurements)
-
-
-def _stored(outcome: Outcome, texts: _Texts) -> EvidenceCell:
-    """Return an outcome's evidence with its texts moved to the table; a pass keeps notes and numbers only."""
-    attempts = [] if outcome.status is Status.PASS else outcome.attempts
-    return EvidenceCell(
-        id=outcome.id,
-        world_size=outcome.world_size,
-        notes=outcome.notes,
-        measurements=outcome.measurements,
-        attempts=[_with_texts(attempt, lambda text: _refer(text, texts)) for attempt in attempts],
-    )
-
-
-def _refer(text: str, texts: _Texts) -> str:
-    if not text:
-        return ""
-    key = hashlib.sha256(text.encode()).hexdigest()[:16]
-    texts[key] = text
-    return key
-
-
-def _with_texts(attempt: Attempt, change: Callable[[str], str]) -> Attempt:
-    def changed(rank: RankEvidence) -> RankEvidence:
-        return msgspec.structs.replace(
-            rank,
-            error=change(rank.error),
-            traceback=change(rank.traceback),
-            stacks=change(rank.stacks),
-            output=change(rank.output),
-        )
-
-    return msgspec.structs.replace(
-        attempt, message=change(attempt.message), ranks=[changed(rank) for rank in attempt.ranks]
-    )
-
-
-def _outcome(stored: Cell, evidence: EvidenceCell | None, texts: _Texts, name: str) -> Outcome:
-    def text(key: str) -> str:
-        if key and key not in texts:
-            fail(
-                name,
-                "texts",
-                f"{key}, which {stored.id} at world size {stored.world_size} refers to, is missing",
-            )
-        return texts[key] if key else ""
-
-    evidence = evidence or EvidenceCell(id=stored.id, world_size=stored.world_size)
-    return Outcome(
-        id=stored.id,
-        world_size=stored.world_size,
-        digest=stored.digest,
-        status=stored.status,
-        deviation=stored.deviation,
-        message=stored.message,
-        names=stored.names,
-        notes=evidence.notes,
-        measurements=evidence.measurements,
-        attempts=[_with_texts(attempt, text) for attempt in evidence.attempts],
-    )
 
 
 # ---- the published schemas -----------------------------------------------------------------------

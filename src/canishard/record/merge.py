@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from canishard.errors import ConfigurationError, InfraError, NothingSelectedError
 from canishard.launch import normalise
 from canishard.launch.outcome import Case, Outcome, Status
-from canishard.record.files import CANARY, EVIDENCE_SUFFIX, NEVER_STORED, Cell, Record, cell, fail, load, save
+from canishard.record.contents import CANARY, NEVER_STORED, Record, fail, require_clean
+from canishard.record.evidence import EVIDENCE_SUFFIX, Cell, cell
+from canishard.record.files import load, save
 
 
 def validate(measured: Record, selected: Sequence[Case]) -> None:
@@ -52,7 +53,7 @@ class Merged(msgspec.Struct, kw_only=True, frozen=True):
 
     record: Record
     changed: bool
-    """False where cells and variant equal the stored ones; then ``record`` is the stored one."""
+    """False where cells and conditions equal the stored ones; then ``record`` is the stored one."""
     kept: list[tuple[str, int]]
     """Cases that were ``infra`` this time and keep the value they had."""
     absent: list[tuple[str, int]]
@@ -69,10 +70,11 @@ def merge(
     """Return the record that follows from the stored one and a new measurement, normalised.
 
     A selected run replaces its own cells only; a whole run drops the cells that the suite no longer has.
-    An ``infra`` cell never enters: what was measured before stays, unless it was on another build.
+    An ``infra`` cell never enters: what was measured before stays, unless it was under other conditions.
+    Where no cell differs the stored record stays as it is, whatever else does, unless only the new one is clean.
     ``known`` maps texts of this machine to what stands for them, as ``normalise.text`` takes it.
 
-    Raises ConfigurationError when a selected run was made on another build, or the two records are of
+    Raises ConfigurationError when a selected run was made under other conditions, or the two records are of
     different environments.
     """
     former = _former(stored, measured, selected_only=selected_only)
@@ -84,13 +86,9 @@ def merge(
     others = former.keys() - cells.keys() if selected_only else kept
     cells.update({key: former[key] for key in others})
     record = msgspec.structs.replace(measured, cells=list(cells.values()))
-    same = stored is not None and stored.variant == record.variant and _compared(stored) == _compared(record)
-    if stored is not None and selected_only and not same:
-        record = msgspec.structs.replace(
-            record,
-            started=min(stored.started, record.started),
-            start_method=_joined(stored.start_method, record.start_method),
-        )
+    if stored is not None and former and others:
+        record = _beside(stored, record)
+    same = stored is not None and _is_same(stored, record)
     return Merged(
         record=stored if same and stored is not None else record,
         changed=not same,
@@ -102,33 +100,41 @@ def merge(
 def _former(
     stored: Record | None, measured: Record, *, selected_only: bool
 ) -> dict[tuple[str, int], Outcome]:
-    """Return the stored outcomes that may stand beside the new ones: those of the same build."""
+    """Return the stored outcomes that may stand beside the new ones: those of the same conditions."""
     if stored is None:
         return {}
     if stored.environment != measured.environment:
         msg = f"{measured.name}: cannot be merged into {stored.name}, the record of another environment"
         raise ConfigurationError(msg)
-    if stored.variant == measured.variant:
+    if stored.conditions == measured.conditions:
         return {outcome.key: outcome for outcome in stored.cells}
     if selected_only:
-        old, new = msgspec.structs.asdict(stored.variant), msgspec.structs.asdict(measured.variant)
-        differing = [
-            f"{name} {_shown(old[name])} there, {_shown(new[name])} here"
-            for name in old
-            if old[name] != new[name]
-        ]
+        differing = stored.conditions.differing(measured.conditions)
         msg = (
-            f"{measured.name}: the stored record is of another build ({'; '.join(differing)}), "
+            f"{measured.name}: the stored record was measured under other conditions ({'; '.join(differing)}), "
             "so a selection cannot replace some of its cells; measure it as a whole"
         )
         raise ConfigurationError(msg)
     return {}
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {value[name]}" for name in sorted(value)) or "none"
-    return str(value or "none")
+def _beside(stored: Record, record: Record) -> Record:
+    """Return a record that holds cells of the stored one too: what is said of all is true of both."""
+    return msgspec.structs.replace(
+        record,
+        variant=stored.variant,
+        suite=stored.suite if stored.suite.is_dirty else record.suite,
+        started=min(stored.started, record.started),
+        start_method=_joined(stored.start_method, record.start_method),
+    )
+
+
+def _is_same(stored: Record, record: Record) -> bool:
+    return (
+        stored.conditions == record.conditions
+        and _compared(stored) == _compared(record)
+        and (record.suite.is_dirty or not stored.suite.is_dirty)
+    )
 
 
 def _compared(record: Record) -> list[Cell]:
@@ -175,10 +181,12 @@ def adopt(folder: Path, results: Path) -> list[tuple[Record | None, Merged]]:
     for path in paths:
         measured = load(path)
         check_canary(measured)
-        if path.stem != measured.name or not measured.environment.is_stable:
-            fail(
-                path.name, "environment", f"is {measured.name}; expected a stable release under its own name"
-            )
+        if path.stem != measured.name:
+            fail(path.name, "environment", f"is {measured.name}; expected a record under its own name")
+        if not measured.environment.is_stable:
+            channel = measured.environment.channel
+            fail(path.name, "environment.channel", f"is {channel}; only a stable release's record is kept")
+        require_clean(measured)
         there = results / path.name
         stored = load(there) if there.exists() else None
         adopted.append((stored, merge(stored, measured, selected_only=False)))

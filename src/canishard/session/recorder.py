@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from canishard import __version__
-from canishard.errors import CanishardError, ChangedError, ConfigurationError, InfraError
+from canishard.errors import CanishardError, ChangedError, InfraError
 from canishard.facts.compare import CellChange, Change, changes
-from canishard.launch import recorded_environment, stretches
+from canishard.launch import stretches
 from canishard.launch.outcome import Outcome, Status
-from canishard.record import CANARY, Record, Suite, merge
+from canishard.record import CANARY, Record, merge
 from canishard.session.items import BAD, CaseItem
-from canishard.session.state import COMMITTED, MEASURED, SessionState, known_texts, now
+from canishard.session.state import MEASURED, SessionState, known_texts, now
 
 UNREMARKABLE = frozenset({Change.SAME, Change.ADDED, Change.REMOVED})
 """Changes of the suite rather than of torch: they leave the exit code 0."""
@@ -36,16 +32,6 @@ _LETTERS = {
     Status.NOT_RUN: "s",
     Status.INFRA: "I",
 }
-
-
-def _suite() -> Suite:
-    """Return which canishard this is; the commit is empty outside a checkout."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12"]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
-        return Suite(version=__version__, commit="")
-    return Suite(version=__version__, commit=found.stdout.strip() if found.returncode == 0 else "")
 
 
 class Recorder:
@@ -110,7 +96,8 @@ class Recorder:
         self.outcomes[outcome.key] = outcome
         self.sources[outcome.key] = extra["source"]
         stretches.add(self.spent, extra["spent"])
-        if self.state.is_repeatable and extra["source"] == MEASURED and outcome.status is not Status.INFRA:
+        is_new = extra["source"] == MEASURED and outcome.status is not Status.INFRA
+        if is_new and self.state.journal and self.state.is_repeatable:
             self.state.journal.append(outcome)
         if outcome.id == CANARY and outcome.status is not Status.PASS and self.state.is_recording:
             self.infra = f"{CANARY} is {outcome.status.value}: {outcome.message}"
@@ -143,6 +130,8 @@ class Recorder:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say what was measured, what changed and where it is."""
+        for fault in self.state.journal.faults if self.state.journal else ():
+            terminalreporter.write_line(f"canishard: {fault}")
         for line in self.lines:
             terminalreporter.write_line(line)
         if self.option.durations is not None and self.spent:
@@ -174,15 +163,21 @@ class Recorder:
         measured = Record(
             environment=state.environment,
             variant=state.variant,
-            suite=_suite(),
+            suite=state.suite,
             started=state.started,
             ended=now(),
             start_method=state.start_method,
-            variables=recorded_environment(os.environ),
+            variables=state.conditions.variables,
+            devices=state.conditions.devices,
+            backend_module=state.conditions.backend_module,
             cells=list(self.outcomes.values()),
         )
-        if COMMITTED in self.sources.values() and not self.is_of_one_build():
-            return 0
+        if state.option.reuse_committed and state.baseline:
+            differing = state.baseline.conditions.differing(state.conditions)
+            if differing:
+                self.lines.append(
+                    f"canishard: nothing was taken from the record, measured under other conditions: {'; '.join(differing)}"
+                )
         cases = [case for case in state.cases if case.key in self.selected]
         merged = merge.store(
             state.record_path,
@@ -200,26 +195,6 @@ class Recorder:
         remarkable = [change for change in self.changes if change.change not in UNREMARKABLE]
         return ChangedError.exit_code if remarkable else 0
 
-    def is_of_one_build(self) -> bool:
-        """Tell whether committed cells may stand beside measured ones; False where all are committed already.
-
-        Raises ConfigurationError where they would be of two variants in one record.
-        """
-        baseline, variant = self.state.baseline, self.state.variant
-        assert baseline is not None
-        if baseline.variant == variant:
-            return True
-        if self.measured:
-            msg = (
-                f"{baseline.name}: {self.measured} cases were measured on another variant than the {self.reused} "
-                "that --reuse-committed took from the record; measure all of them, with --fresh"
-            )
-            raise ConfigurationError(msg)
-        self.lines.append(
-            f"canishard: 0 cases measured, {self.reused} known from the record, of another variant"
-        )
-        return False
-
     def say(self, merged: merge.Merged) -> None:
         """Put into words what was measured, what was not, what changed and where the record is."""
         nothing = " (nothing changed since)" if not self.measured else ""
@@ -231,6 +206,11 @@ class Recorder:
         self.lines.extend(f"canishard: {change}" for change in self.changes)
         what = "written" if merged.changed else "unchanged"
         self.lines.append(f"canishard: {what}: {self.state.record_path}")
+        if merged.record.suite.is_dirty:
+            self.lines.append(
+                f"canishard: the record is marked {merged.record.suite.commit}: it is not for matrix/results/ "
+                "until what changed is committed and measured again"
+            )
 
     def write_summary(self, exit_code: int) -> None:
         """Write what happened as JSON, for whoever walks through the releases."""

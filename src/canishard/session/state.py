@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import platform
 from datetime import datetime, timezone
 from pathlib import Path
@@ -11,10 +13,11 @@ import pytest
 
 from canishard import checks, record
 from canishard.errors import CanishardError, InfraError
-from canishard.launch import Launcher, OwnChecks, Rules, ServerLost, Where, refusals
-from canishard.launch.outcome import Case, Outcome, Status
-from canishard.record import Record
-from canishard.record.environment import Environment, Variant, from_description
+from canishard.launch import Launcher, OwnChecks, Rules, ServerLost, Where, recorded_environment, refusals
+from canishard.launch.outcome import Case, Outcome
+from canishard.record import Conditions, Record, Suite, suite
+from canishard.record.conditions import answers
+from canishard.record.environment import Environment, Variant, devices, from_description
 from canishard.record.journal import Journal
 
 MEASURED, JOURNAL, COMMITTED = "measured", "journal", "committed"
@@ -34,8 +37,10 @@ class SessionState:
         self._entered = False
         self.environment: Environment | None = None
         self.variant: Variant
+        self.conditions: Conditions
+        self.suite: Suite
         self.baseline: Record | None = None
-        self.journal: Journal
+        self.journal: Journal | None = None
         self.failure = ""
         """Why nothing can be run, in words."""
         self.start_method = ""
@@ -74,13 +79,23 @@ class SessionState:
         launcher = Launcher(self.where, rules, start_method=self.option.start_method, own=self.own)
         self._launcher = launcher.__enter__()
         self.start_method, self.fallback = launcher.start_method, launcher.fallback
-        channel = self.option.release or "local"
+        description = launcher.describe()
         self.environment, self.variant = from_description(
-            launcher.describe(), self.where.backend, self.where.device, channel
+            description, self.where.backend, self.where.device, self.option.release or "local"
         )
+        self.conditions = Conditions.of(
+            self.environment,
+            self.variant,
+            variables=recorded_environment(os.environ),
+            devices=devices(description, self.where.device),
+            backend_module=self.option.backend_module,
+        )
+        self.suite = suite.current()
         self.baseline = self.read_baseline()
         launcher.baseline = {cell.key: cell.status for cell in self.baseline.cells} if self.baseline else {}
-        self.journal = Journal(self.option.state, self.environment, self.variant, launcher.start_method)
+        self.journal = Journal(
+            self.option.state, self.conditions, launcher.start_method, is_dirty=self.suite.is_dirty
+        )
         self.cases = launcher.cases()
         launcher.choose_sample(filter(is_ours, self.cases), self.option.spawn_sample)
 
@@ -101,12 +116,22 @@ class SessionState:
         """Return what need not be measured again of a case, and where it is from."""
         if self.option.fresh or not self.is_repeatable or not is_ours(case):
             return None, MEASURED
-        found, source = self.journal.known(case), JOURNAL
-        if found is None and self.option.reuse_committed and self.baseline and self.is_same_torch:
-            found, source = {cell.key: cell for cell in self.baseline.cells}.get(case.key), COMMITTED
-        if found is None or found.digest != case.digest or found.status is Status.FLAKY:
-            return None, MEASURED
-        return (found, source) if refusals.load().still_says(found) else (None, MEASURED)
+        if self.journal and (found := self.journal.known(case)):
+            return found, JOURNAL
+        found = self.committed.get(case.key)
+        return (found, COMMITTED) if found and answers(found, case) else (None, MEASURED)
+
+    @functools.cached_property
+    def committed(self) -> dict[tuple[str, int], Outcome]:
+        """The cells of the record that may stand for a measurement here, where that is asked for."""
+        found = self.baseline
+        if not self.option.reuse_committed or found is None or found.conditions != self.conditions:
+            return {}
+        if found.suite.is_dirty and not self.suite.is_dirty:
+            return {}
+        if self.start_method not in found.start_method.split("+"):
+            return {}
+        return {cell.key: cell for cell in found.cells}
 
     @property
     def is_repeatable(self) -> bool:
@@ -115,15 +140,6 @@ class SessionState:
         What is installed from source, and the package of a third-party backend, may change without a trace.
         """
         return bool(self.option.release) and not self.option.backend_module
-
-    @property
-    def is_same_torch(self) -> bool:
-        """Tell whether the record is of this build of torch, whatever else differs in its variant."""
-        assert self.baseline is not None
-        return all(
-            getattr(self.baseline.variant, name) == getattr(self.variant, name)
-            for name in ("torch", "git_version", "cuda", "hip")
-        )
 
     def leave(self) -> None:
         """End the launcher and all its processes."""

@@ -20,9 +20,12 @@ from canishard.catalogue import ids
 from canishard.errors import CanishardError, ConfigurationError, InfraError
 from canishard.launch.outcome import Outcome, Status, words
 from canishard.record import Record
+from canishard.record.conditions import NEVER_REUSED
+from canishard.releases import Release
 from canishard.walk import nightlies
 from canishard.walk.child import run_child
-from canishard.walk.measure import Runner, measure
+from canishard.walk.measure import Runner, environment, measure
+from canishard.walk.stamps import Asked
 
 FOLDER = Path(".canishard") / "bisect"
 COMPARE_URL = "https://github.com/pytorch/pytorch/compare"
@@ -167,18 +170,27 @@ class Bisection:
 
     def _measured(self, version: str) -> Seen:
         said = self.said
-        case = f"{ids.slug(said.row)}-{self.world_size}-{self.digest}"
-        folder = self.root / FOLDER / f"{version}-{said.backend}-{said.device}" / case
         options = [f"--backend={said.backend}", f"--device={said.device}", f"--case={said.row}"]
         options.append(f"--world-size={self.world_size}")
         variables = nightlies.environment(version, os.environ)
-        session = f"checks({version})"
-        found = measure(session, folder, self.root, self.runner, options=options, variables=variables)
+        row = next((row for row in releases.load() if row.version == version), Release(version=version))
+        # What was asked once is not asked again; a row that did not come to a verdict is.
+        asked = Asked(self.root, options, environment(variables)).digest(row)
+        folder = self.root / FOLDER / version / f"{ids.slug(said.row)}-{asked[:12]}"
+        session, resume = f"checks({version})", self._is_settled(folder)
+        found = measure(
+            session, folder, self.root, self.runner, options=options, variables=variables, resume=resume
+        )
         seen = self._cell(found, version, is_known=False)
         if seen is None:
             msg = f"{said.row} ({self.world_size} ranks) could not be measured on {version}; see {folder / 'log'}"
             raise InfraError(msg)
         return seen
+
+    def _is_settled(self, folder: Path) -> bool:
+        key = (self.said.row, self.world_size)
+        cells = [cell for found in record.load_all(folder) for cell in found.cells if cell.key == key]
+        return any(cell.digest == self.digest and cell.status not in NEVER_REUSED for cell in cells)
 
     def _cell(self, found: Record, version: str, *, is_known: bool) -> Seen | None:
         key = (self.said.row, self.world_size)

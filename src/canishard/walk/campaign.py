@@ -25,7 +25,7 @@ from canishard.walk import install
 from canishard.walk.child import run_child
 from canishard.walk.measure import Runner
 from canishard.walk.runs import Run, describe, exit_code, read_run, totals
-from canishard.walk.stamps import Seconds, Stamps
+from canishard.walk.stamps import Asked, Seconds, Stamps
 
 INTERRUPTED = 130
 NOTHING_TO_REPORT = frozenset(
@@ -142,7 +142,8 @@ class Campaign:
         self.envs = Path(os.environ.get("NOX_ENVDIR") or root / ".nox").absolute()
         self.releases = releases.select(releases.load(), options.torch, all_patches=options.all_patches)
         self.index = install.choose_index(os.environ)
-        self.stamps = Stamps(root, [self.index, os.environ.get("PIP_FIND_LINKS", ""), *options.pytest])
+        environ = {**os.environ, install.INDEX_VARIABLE: self.index}
+        self.stamps = Stamps(root, Asked(root, options.pytest, environ))
         summaries = {r.version: {} if options.fresh else self.stamps.summary(r) for r in self.releases}
         self.known = {version: summary for version, summary in summaries.items() if summary}
         self.seconds = Seconds(root)

@@ -42,6 +42,18 @@ RESERVE_BYTES = 2 * GB
 """What is left alone: the records, the checks' temporary files, and the machine's own needs."""
 
 
+_SAID_TO_INSTALLERS = (
+    "INDEX_URL", "EXTRA_INDEX_URL", "DEFAULT_INDEX", "INDEX", "INDEX_STRATEGY", "FIND_LINKS", "NO_INDEX", "PRE",
+    "PRERELEASE", "CONSTRAINT", "OVERRIDE", "NO_BINARY", "ONLY_BINARY", "EXCLUDE_NEWER",
+)  # fmt: skip
+
+
+def sources(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that say where torch and what it needs come from, and which of them is taken."""
+    names = [f"{tool}_{name}" for tool in ("PIP", "UV") for name in _SAID_TO_INSTALLERS]
+    return {name: environ[name] for name in (INDEX_VARIABLE, *names) if environ.get(name)}
+
+
 def requirements(release: Release) -> list[str]:
     """Return what to install for a release: torch, then its pins."""
     if release.version == INSTALLED:
@@ -98,15 +110,22 @@ def choose_index(environ: Mapping[str, str]) -> str:
 
 def has_gpu() -> bool:
     """Tell whether this machine has a GPU that a build of torch would use."""
-    if any(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/kfd").exists():
-        return True
+    return bool(gpus())
+
+
+def gpus() -> list[str]:
+    """Return the GPUs that a build of torch would use, in whatever words the machine has for each."""
+    nodes = [str(path) for path in (*Path("/dev").glob("nvidia[0-9]*"), Path("/dev/kfd")) if path.exists()]
     if not shutil.which("nvidia-smi"):
-        return False
+        return sorted(nodes)
     try:
-        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, timeout=10, check=False)
+        listed = subprocess.run(
+            ["nvidia-smi", "-L"], capture_output=True, text=True, errors="replace", timeout=10, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
-        return False
-    return listed.returncode == 0 and listed.stdout.startswith(b"GPU")
+        return sorted(nodes)
+    named = [line for line in listed.stdout.splitlines() if line.startswith("GPU") and not listed.returncode]
+    return [*sorted(nodes), *named]
 
 
 def answers(index: str, timeout_s: float = ANSWER_S) -> bool:

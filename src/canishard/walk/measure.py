@@ -6,6 +6,7 @@ Runs in nox's own process, so it imports no torch.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,27 +28,39 @@ def measure(
     *,
     options: Sequence[str] = (),
     variables: Mapping[str, str] | None = None,
+    resume: bool = False,
 ) -> Record:
-    """Run a nox session that measures, with its state and record in ``folder``; return the record.
+    """Run a nox session that measures, with its state and record in ``folder``; return the record that it wrote.
 
-    A record that lies there already is taken as it is, so that what was cut goes on. Raises InfraError where the
-    run leaves none.
+    What an earlier run left there is removed first. With ``resume`` it is gone on from: whoever says so knows that
+    the earlier run was asked the same. Raises InfraError where the run leaves no record.
     """
-    if not any(folder.glob("*.json")):
+    if not resume:
+        clear(folder)
+    if not record.load_all(folder):
         folder.mkdir(parents=True, exist_ok=True)
         nox = [sys.executable, "-m", "nox", "--noxfile", str(root / "noxfile.py"), "-s", session]
-        environ = {
-            **os.environ,
-            install.INDEX_VARIABLE: install.choose_index(os.environ),
-            **(variables or {}),
-        }
         files = ["--record", str(folder), "--state", str(folder)]
-        runner([*nox, "--", *files, *options], environ, folder / "log")
+        runner([*nox, "--", *files, *options], environment(variables), folder / "log")
     found = record.load_all(folder)
     if len(found) != 1:
         msg = f"{session} left no record: {last_words(folder / 'log')}"
         raise InfraError(msg)
     return found[0]
+
+
+def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return what a session is started with: our own variables, others in their place, and where torch comes from."""
+    environ = {**os.environ, **(variables or {})}
+    return {**environ, install.INDEX_VARIABLE: install.choose_index(environ)}
+
+
+def clear(folder: Path) -> None:
+    """Remove what a run leaves in its folder, and nothing else: the folder may be the user's own."""
+    for path in folder.glob("torch-*.json"):
+        path.unlink()
+    shutil.rmtree(folder / "journal", ignore_errors=True)
+    (folder / "log").unlink(missing_ok=True)
 
 
 def last_words(log: Path) -> str:

@@ -2,27 +2,33 @@
 
 ``nox -s repeat -- -n 10 --torch VERSION`` shows how steady the suite is; with ``--start-methods fork,spawn``
 it shows that both ways of starting ranks agree. Each run has a state folder of its own, so nothing is
-known from another one, and a run that was cut goes on. Runs in nox's own process, so it imports no torch.
+known from another one. Runs that were cut go on where the same is asked for again; once they are made they are
+made anew. Runs in nox's own process, so it imports no torch.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from canishard import releases
+from canishard import files, releases
 from canishard.errors import CanishardError, ChangedError
 from canishard.facts import steadiness
 from canishard.facts.compare import changes
 from canishard.facts.steadiness import Steadiness
 from canishard.record import Record
 from canishard.walk.child import run_child
-from canishard.walk.measure import Runner, measure
+from canishard.walk.measure import Runner, environment, measure
+from canishard.walk.stamps import Asked
 
 FOLDER = Path(".canishard") / "repeat"
+UNFINISHED = "unfinished"
+"""The file that says what runs were asked for, beside their folders, until all are made."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,10 +79,12 @@ def main(arguments: Sequence[str], root: Path, runner: Runner = run_child) -> in
             for number in range(1, said.times + 1)
             for method in methods
         ]
-        records = [
-            make(run, f"{index} of {len(runs)}", root, rest=rest, runner=runner)
-            for index, run in enumerate(runs, 1)
-        ]
+        asked = Asked(root, [*methods, *rest], environment()).digest(release)
+        with going_on(root / FOLDER / release.version, asked):
+            records = [
+                make(run, f"{index} of {len(runs)}", root, rest=rest, runner=runner)
+                for index, run in enumerate(runs, 1)
+            ]
     except CanishardError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -92,6 +100,17 @@ def main(arguments: Sequence[str], root: Path, runner: Runner = run_child) -> in
     return ChangedError.exit_code if differing else 0
 
 
+@contextmanager
+def going_on(folder: Path, asked: str) -> Iterator[None]:
+    """Have a folder hold the runs of one campaign only: those of a cut one that asked for the same, or none."""
+    unfinished = folder / UNFINISHED
+    if not unfinished.exists() or unfinished.read_text(encoding="utf-8") != asked:
+        shutil.rmtree(folder, ignore_errors=True)
+        files.replace(unfinished, asked.encode())
+    yield
+    unfinished.unlink()
+
+
 def _steadiness(records: Sequence[Record], differing: list[str]) -> Steadiness:
     return Steadiness(
         torch=records[0].variant.torch,
@@ -103,10 +122,10 @@ def _steadiness(records: Sequence[Record], differing: list[str]) -> Steadiness:
 
 
 def make(run: Run, place: str, root: Path, *, rest: Sequence[str], runner: Runner) -> Record:
-    """Make one run, unless it has been made; raise InfraError where it leaves no record."""
+    """Make one run, unless this campaign has made it; raise InfraError where it leaves no record."""
     print(f"\nrun {place} · {run.release} · {run.start_method}", flush=True)
     options = ["--start-method", run.start_method, *rest]
-    return measure(f"checks({run.release})", root / run.folder, root, runner, options=options)
+    return measure(f"checks({run.release})", root / run.folder, root, runner, options=options, resume=True)
 
 
 def compare(runs: Sequence[Run], records: Sequence[Record]) -> Iterator[str]:

@@ -13,65 +13,87 @@ from pathlib import Path
 from typing import Any
 
 from canishard.files import replace
+from canishard.launch import recorded_environment
+from canishard.record import suite
+from canishard.record.conditions import NEVER_REUSED
 from canishard.releases import INSTALLED, Release
+from canishard.walk import install
 
-PRESENTING = (
-    "campaign.py",
-    "child.py",
-    "cli.py",
-    "guard.py",
-    "install.py",
-    "quirks.py",
-    "repeat.py",
-    "report",
-    "runs.py",
-    "stamps.py",
-    "support.py",
-)
-"""Parts of the package that no result depends on; whatever else changes is a reason to run again."""
+UNREPEATABLE = ("--backend-module", "--checks")
+"""Options by which code is measured with that may change without a trace."""
+
+
+class Asked:
+    """What of the conditions of a measurement is known before torch is installed, for one selection of cases.
+
+    What is known only then, the build's commit and the packages beside it, a stamp takes from the record: it holds
+    for this very one.
+    """
+
+    def __init__(self, root: Path, options: Sequence[str], environ: Mapping[str, str]) -> None:
+        """Look at the checkout once; ``environ`` is what the runs are started with."""
+        self.options = tuple(options)
+        self._common = {
+            "options": self.options,
+            "sources": install.sources(environ),
+            "variables": recorded_environment(environ),
+            "devices": install.gpus(),
+            "suite": suite.digest(root),
+            "dirty": suite.is_dirty(root),
+        }
+
+    def digest(self, release: Release) -> str:
+        """Return a digest of what a release's cells depend on, bar the torch of that version itself."""
+        own = [release.version, release.python, *release.pins]
+        wheel = [release.wheel] if release.wheel else []
+        return digest(wheel, json.dumps({**self._common, "release": own}, sort_keys=True))
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Tell whether the same run gives the same: all code that is measured with is known."""
+        return not any(option.startswith(UNREPEATABLE) for option in self.options)
 
 
 class Stamps:
-    """The summaries kept for one selection of cases and one source of torch."""
+    """The summaries kept for one selection of cases."""
 
-    def __init__(self, root: Path, selection: Sequence[str]) -> None:
-        """Look at the sources once; ``selection`` is what else a run's results depend on."""
+    def __init__(self, root: Path, asked: Asked) -> None:
+        """``asked`` is what runs depend on."""
         self.root = root
         self.folder = root / ".canishard" / "stamps"
-        self.selection = tuple(selection)
-        package = root / "src" / "canishard"
-        presenting = {package / name for name in PRESENTING}
-        sources = [path for path in package.rglob("*.py") if not presenting & {path, *path.parents}]
-        refusals = root / "matrix" / "refusals.toml"
-        self.sources = digest([*sorted(sources), *([refusals] if refusals.exists() else [])])
+        self.asked = asked
 
     def summary(self, release: Release) -> dict[str, Any]:
         """Return the summary that still holds for a release, an empty one where it has to be run."""
         stamp = read(self._path(release))
         kept = stamp.get("summary", {})
-        holds = stamp.get("decides") == self._decides(release) and stamp.get("record") == self._record_digest(
-            kept
+        holds = (
+            self._settles(release, kept)
+            and stamp.get("decides") == self.asked.digest(release)
+            and stamp.get("record") == self._record_digest(kept)
         )
-        return dict(kept) if kept and holds else {}
+        return dict(kept) if holds else {}
 
     def keep(self, release: Release, summary: Mapping[str, Any]) -> None:
         """Keep the summary of a complete run; one that wrote no record is not complete."""
         record = self._record_digest(summary)
+        if record and self._settles(release, summary):
+            stamp = {"decides": self.asked.digest(release), "record": record, "summary": dict(summary)}
+            write(self._path(release), stamp)
+
+    def _settles(self, release: Release, summary: Mapping[str, Any]) -> bool:
+        """Tell whether nothing of a run would be measured again by the rules of the journal."""
         # What "installed" stands for can change without a trace.
-        if record and release.version != INSTALLED:
-            decides = self._decides(release)
-            write(self._path(release), {"decides": decides, "record": record, "summary": dict(summary)})
+        if not summary or release.version == INSTALLED or not self.asked.is_repeatable:
+            return False
+        return not any(summary["counts"].get(status.value) for status in NEVER_REUSED)
 
     def forget(self, release: Release) -> None:
         """Drop what is kept for a release."""
         self._path(release).unlink(missing_ok=True)
 
     def _path(self, release: Release) -> Path:
-        return self.folder / f"{release.version}-{digest([], *self.selection)[:12]}.json"
-
-    def _decides(self, release: Release) -> str:
-        """Return a digest of what a release's results depend on, bar the torch of that version itself."""
-        return digest([release.wheel] if release.wheel else [], self.sources, repr(release), *self.selection)
+        return self.folder / f"{release.version}-{digest([], *self.asked.options)[:12]}.json"
 
     def _record_digest(self, summary: Mapping[str, Any]) -> str:
         """Return a digest of the record that a run wrote; an empty text where it is gone."""
