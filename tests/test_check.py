@@ -7,11 +7,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from canishard import check as module  # noqa: E402 - it imports torch
+from canishard import declare  # noqa: E402
 from canishard.check import (  # noqa: E402
     Api,
+    Check,
     CheckFault,
     Context,
+    Row,
     agrees,
     check,
     differences,
@@ -217,43 +219,61 @@ def test_api_goes_by_the_first_name() -> None:
         _ = api.Tensor
 
 
-def test_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CHECKS", [])
+@pytest.fixture
+def declared(monkeypatch: pytest.MonkeyPatch) -> list[Check]:
+    """No check but those of the test."""
+    found: list[Check] = []
+    monkeypatch.setattr(declare, "CHECKS", found)
+    return found
 
-    @check(
-        feature="f", params={"op": ("sum",)}, needs=["a.b", ("c.d", "e.f")], workaround="w", rests_on=["x.y"]
-    )
+
+def test_declaration(declared: list[Check]) -> None:
+    needs = ["a.b", ("c.d", "e.f")]
+
+    @check(feature="f", params={"op": ("sum",)}, needs=needs, workaround="w", rests_on=["x.y"])
     def subject(context: Context, op: str) -> None:
         """Title of the row.
 
         More.
         """
 
-    (declared,) = module.CHECKS
-    assert declared.function is subject
-    assert (declared.family, declared.subject, declared.title) == (
+    (found,) = declared
+    assert found.function is subject
+    assert (found.family, found.subject, found.title) == (
         __name__.rpartition(".")[2],
         "subject",
         "Title of the row",
     )
-    assert (declared.needs, declared.rests_on, declared.workaround) == (
-        (("a.b",), ("c.d", "e.f")),
-        ("x.y",),
-        "w",
-    )
+    assert (found.needs, found.rests_on, found.workaround) == (needs, ["x.y"], "w")
 
 
-def test_a_second_declaration_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CHECKS", [])
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [("canishard.checks.dtensor.redistribute", "dtensor"), ("mine", "mine"), ("my.inner.deep", "deep")],
+)
+def test_a_family_is_the_folder_of_one_of_ours_and_else_the_module(name: str, family: str) -> None:
+    assert declare.family_of(name) == family
 
-    def subject(context: Context) -> None:
+
+@pytest.mark.parametrize("entry", [Row(recipe=3, title="Three"), 3], ids=["row", "recipe alone"])
+def test_a_check_over_a_table_is_handed_the_recipe(
+    declared: list[Check], context: Context, entry: object
+) -> None:
+    seen = []
+
+    @check(feature="f", rows={"op": {"three": entry, "four": 4}}, params={"n": (1,)})
+    def subject(_: Context, recipe: int, op: str, n: int) -> None:
         """Title."""
+        seen.append((recipe, op, n))
 
-    check(feature="f")(subject)
-    check(feature="f", workaround="other")(subject)
-    check(feature="f", params={"op": (1,)})(subject)
-    with pytest.raises(ValueError, match=r"\.subject: declared twice, same parameters and workaround"):
-        check(feature="g", workaround="other")(subject)
+    subject(context, op="three", n=1)
+
+    assert (declared[0].function, seen) == (subject, [(3, "three", 1)])
+
+
+def test_a_check_has_one_table() -> None:
+    with pytest.raises(ValueError, match=r"rows=\['a', 'b'\]: expected one parameter with its table"):
+        check(feature="f", rows={"a": {}, "b": {}})(resolve)
 
 
 def test_a_check_needs_a_title() -> None:

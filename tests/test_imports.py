@@ -12,14 +12,27 @@ import pytest
 import canishard
 
 SOURCE = Path(canishard.__file__).parent
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in SOURCE.rglob("*.py"):
+        parts = list(path.relative_to(SOURCE).with_suffix("").parts)
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        if name:
+            found[name] = path
+    return found
+
+
 BESIDE_TORCH = {
     "check",
     "launch.inventory",
-    *(f"checks.{path.stem}" for path in (SOURCE / "checks").glob("[!_]*.py")),
+    *(name for name in modules() if name.startswith("checks.")),
 }
 
 LAYERS = [
-    ["errors", "check"],
+    ["errors", "declare"],
+    ["check"],
     ["checks"],
     ["files"],
     ["releases", "catalogue"],
@@ -34,16 +47,6 @@ LAYERS = [
     ["__main__"],
 ]
 """Files and folders of the package, each list above the one that it may import."""
-
-
-def modules() -> dict[str, Path]:
-    found = {}
-    for path in SOURCE.rglob("*.py"):
-        parts = list(path.relative_to(SOURCE).with_suffix("").parts)
-        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        if name:
-            found[name] = path
-    return found
 
 
 def imported(path: Path) -> set[str]:
@@ -76,9 +79,27 @@ def test_imports_go_one_way(name: str) -> None:
     assert {other for other in others if layer(other) >= layer(name)} == set()
 
 
-def test_a_check_imports_one_module_of_ours() -> None:
-    for path in (SOURCE / "checks").glob("[!_]*.py"):
-        assert imported(path) == {"check"}, path.name
+CHECKS = sorted(name for name in modules() if name.startswith("checks."))
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_check_imports_torch_the_standard_library_and_what_checks_share(name: str) -> None:
+    declaring = {other for other in CHECKS if "@check(" in modules()[other].read_text()}
+    nodes = list(ast.walk(ast.parse(modules()[name].read_text())))
+    roots = {
+        alias.name.partition(".")[0] for node in nodes if isinstance(node, ast.Import) for alias in node.names
+    }
+    roots |= {(node.module or "").partition(".")[0] for node in nodes if isinstance(node, ast.ImportFrom)}
+
+    assert roots <= {"torch", "canishard", "safetensors", *sys.stdlib_module_names}
+    assert imported(modules()[name]) <= ({"check", *CHECKS} - declaring)
+
+
+def test_a_check_stands_in_the_folder_of_its_family_in_a_file_of_its_topic() -> None:
+    for name in CHECKS:
+        text = modules()[name].read_text()
+        assert len(text.splitlines()) <= 300, name
+        assert "@check(" not in text or name.count(".") == 2, name
 
 
 def test_nothing_else_imports_torch_at_all() -> None:
@@ -91,5 +112,5 @@ def test_nothing_else_imports_torch_at_all() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_module_that_checks_share_stays_small() -> None:
-    assert len((SOURCE / "check.py").read_text().splitlines()) <= 310
+def test_what_all_checks_share_stays_small() -> None:
+    assert all(len(modules()[name].read_text().splitlines()) <= 310 for name in ("check", "declare"))

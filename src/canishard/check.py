@@ -1,22 +1,22 @@
-"""What a check is written with: the decorator, the context it is handed, comparison and deviations.
+"""What a check is written with: the decorator (of ``declare``), the context it is handed, comparison and deviations.
 
-This is the only module of canishard that a check imports. It imports torch and the standard library,
-nothing else, so that a check together with this file is a stand-alone script, and so that the digest of
-a check closes over one file.
+A check imports this module, and modules below ``canishard.checks`` that it shares with others. They import torch and
+the standard library, nothing else, so that a check together with them is a stand-alone script.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
-DEFAULT_DEADLINE_S = 30.0
-"""Seconds that the ranks have between joining and reporting. The longest check here needs under 5 s."""
+from canishard.declare import CHECKS, Check, Row, Stage, check
+
+__all__ = ["CHECKS", "Api", "Check", "CheckFault", "Context", "Row", "Stage", "check", "scaled"]
 
 TOLERANCES: Mapping[torch.dtype, tuple[float, float]] = {
     # (rtol, atol). A float32 sum of a few hundred terms in another order differs by some 1e-6; the faults
@@ -32,97 +32,6 @@ TOLERANCES: Mapping[torch.dtype, tuple[float, float]] = {
 
 class CheckFault(Exception):
     """A check is itself at fault: it compared nothing, or its known wrong value equals the right one."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One part of a check, run by processes of its own; the stages of a case share its directory.
-
-    ``world_size`` None means the case's own. Without ``process_group`` the stage joins no group.
-    """
-
-    name: str
-    world_size: int | None = None
-    process_group: bool = True
-
-
-@dataclass(frozen=True)
-class Check:
-    """One declared check; its cases are the product of ``params`` and ``world_sizes``."""
-
-    function: Callable[..., None]
-    family: str
-    subject: str
-    feature: str
-    title: str
-    params: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    world_sizes: tuple[int, ...] = (2, 4)
-    needs: tuple[tuple[str, ...], ...] = ()
-    rests_on: tuple[str, ...] = ()
-    workaround: str | None = None
-    stages: tuple[Stage, ...] = (Stage("run"),)
-    packages: tuple[str, ...] = ()
-    slow: bool = False
-    deadline_s: float = DEFAULT_DEADLINE_S
-
-
-CHECKS: list[Check] = []
-"""Every check whose module has been imported, in the order of declaration."""
-
-
-def check(
-    *,
-    feature: str,
-    subject: str | None = None,
-    params: Mapping[str, Sequence[Any]] | None = None,
-    world_sizes: Sequence[int] = (2, 4),
-    needs: Sequence[str | Sequence[str]] = (),
-    rests_on: Sequence[str] = (),
-    workaround: str | None = None,
-    stages: Sequence[Stage] = (Stage("run"),),
-    packages: Sequence[str] = (),
-    slow: bool = False,
-    deadline_s: float = DEFAULT_DEADLINE_S,
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Declare a function ``(context, **params)``, run on every rank, as a check.
-
-    Its id is ``<module>.<subject or function name>[param=value,...]``, with ``+workaround`` at the end; the
-    first line of its docstring is the title of its rows. An entry of ``needs`` is a dotted name, or several
-    of which the first that exists is taken (``context.api`` holds what was found, by the last part of the
-    first name); where none exists the case is ``missing`` and no rank is started. ``rests_on`` holds id
-    patterns of the checks that explain a failure of this one, ``packages`` the distributions it imports.
-
-    Raises ValueError for a second check of the same id and for a function without a docstring.
-    """
-
-    def declare(function: Callable[..., None]) -> Callable[..., None]:
-        if not (function.__doc__ or "").strip():
-            msg = f"{function.__module__}.{function.__qualname__}: a check needs a docstring, its row's title"
-            raise ValueError(msg)
-        declared = Check(
-            function=function,
-            family=function.__module__.rpartition(".")[2],
-            subject=subject or function.__name__,
-            feature=feature,
-            title=(function.__doc__ or "").strip().splitlines()[0].rstrip("."),
-            params=params or {},
-            world_sizes=tuple(world_sizes),
-            needs=tuple((need,) if isinstance(need, str) else tuple(need) for need in needs),
-            rests_on=tuple(rests_on),
-            workaround=workaround,
-            stages=tuple(stages),
-            packages=tuple(packages),
-            slow=slow,
-            deadline_s=deadline_s,
-        )
-        key = (declared.family, declared.subject, declared.workaround, tuple(declared.params))
-        if key in {(c.family, c.subject, c.workaround, tuple(c.params)) for c in CHECKS}:
-            msg = f"{declared.family}.{declared.subject}: declared twice, same parameters and workaround"
-            raise ValueError(msg)
-        CHECKS.append(declared)
-        return function
-
-    return declare
 
 
 def resolve(dotted: str) -> Any:

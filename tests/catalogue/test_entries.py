@@ -114,7 +114,7 @@ def test_our_own_rows_are_read_without_torch() -> None:
     entry = catalogue.load()["fsdp2.gradients[reduce=default]"]
 
     assert (entry.family, entry.subject, entry.params) == ("fsdp2", "gradients", {"reduce": "default"})
-    assert entry.module == "canishard.checks.fsdp2"
+    assert entry.module == "canishard.checks.fsdp2.gradients"
     assert entry.needs[0][0] == "torch.distributed.fsdp.fully_shard"
 
 

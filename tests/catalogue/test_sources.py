@@ -1,4 +1,4 @@
-"""What a function of a file reaches is found by name, and its text is what stands in the file."""
+"""A file's statements: their text is what stands in the file, and what they bind is found without running them."""
 
 from __future__ import annotations
 
@@ -45,19 +45,6 @@ def source(tmp_path: Path) -> sources.Source:
     return sources.read(path)
 
 
-def test_a_function_reaches_constants_functions_and_imports_in_file_order(source: sources.Source) -> None:
-    found = sources.closure(source.path, "first")
-
-    assert [statement.text.partition("\n")[0] for statement in found] == [
-        "import a.b",
-        "from c import (",
-        "SIZE, OTHER = 3, 4",
-        'TABLE: dict = {"x": lambda value: helper(value)}',
-        "@d(TABLE)",
-        "def helper(value):",
-    ]
-
-
 def test_a_statement_s_text_is_what_stands_in_the_file(source: sources.Source) -> None:
     first = next(one for one in source.statements if "first" in one.defined)
 
@@ -68,8 +55,14 @@ def test_a_statement_s_text_is_what_stands_in_the_file(source: sources.Source) -
 @pytest.mark.parametrize(
     ("text", "defined"),
     [
-        ("import a.b, c as d", {"a", "d"}),
-        ("from a import b, c as d", {"b", "d"}),
+        ("import a.b", {"a"}),
+        ("from a import c as d", {"d"}),
+        ("for A in B: C = 1", {"A", "C"}),
+        ("with a() as B: pass", {"B"}),
+        ("try:\n    import A\nexcept E as B:\n    def C(): D = 1", {"A", "B", "C"}),
+        ("x = [A := B for B in C]", {"x", "A"}),
+        ("match a:\n    case [A, *B]: pass\n    case {**C}: pass", {"A", "B", "C"}),
+        ("del A, B[0]", {"A"}),
         ("A, (B, C) = 1, (2, 3)", {"A", "B", "C"}),
         ("A: int = 1", {"A"}),
         ("def f(x):\n    y = 1", {"f"}),
@@ -83,20 +76,12 @@ def test_what_a_statement_binds(tmp_path: Path, text: str, defined: set[str]) ->
     assert sources.read(path).statements[0].defined == defined
 
 
-def test_a_name_that_is_nowhere_reaches_nothing(source: sources.Source) -> None:
-    assert sources.reached(source, ["nowhere"]) == []
-
-
-def test_code_has_no_docstring_no_comment_and_no_blank_line(source: sources.Source) -> None:
-    assert (
-        sources.code(source, 1, len(SOURCE.splitlines()))
-        == SOURCE.replace('"""Checks."""\n', "")
-        .replace('"""A docstring."""\n', "")
-        .replace('    """First."""\n    # A comment.\n\n', "")
-        .replace("\n\n\n", "\n")
-        .replace("\n\n", "\n")
-        .rstrip()
-    )
+def test_an_import_of_several_names_is_a_statement_for_each(source: sources.Source) -> None:
+    assert [one.text for one in source.statements[1:4]] == [
+        "import a.b",
+        "from c import d",
+        "from c import e as f",
+    ]
 
 
 def test_names_are_found_wherever_they_stand() -> None:

@@ -185,12 +185,7 @@ def _rows(records: Iterable[Record], catalogue: Mapping[str, Entry]) -> list[Row
         for entry in catalogue.values()
     ]
     gone = sorted(measured - catalogue.keys())
-    return [*declared, *(Row(id=row, family=ids.family(row), workaround=_workaround(row)) for row in gone)]
-
-
-def _workaround(row: str) -> str:
-    """Return the workaround that stands at the end of an id, after its brackets; a value may hold a plus."""
-    return row.rpartition("]")[2].partition("+")[2]
+    return [*declared, *(Row(id=row, family=ids.family(row), workaround=ids.workaround(row)) for row in gone)]
 
 
 def _measured(record: Record) -> Measured:

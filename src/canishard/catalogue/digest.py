@@ -1,34 +1,64 @@
-"""The digest of what decides a case's meaning: the source of its check, and what that uses of ours.
+"""The digest of what decides a row's meaning: what its check reaches (see ``reach``), as a syntax tree.
 
-Works on source text alone: the function, every name of its own module that it reaches, and the whole of
-``canishard.check``. Comments, blank lines and docstrings do not count, so that wording a title anew does not
-measure anything again.
+Comments, formatting and docstrings are not in the tree; labels, such as a feature's name, and the other entries of the
+check's table are left out. Wording a title anew, or adding an operator, measures nothing again.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-import canishard
-from canishard.catalogue import sources
+from canishard.catalogue.reach import closure
+from canishard.catalogue.sources import Statement
 
-SHARED = Path(canishard.__file__).with_name("check.py")
-"""The one module of ours that a check uses."""
+
+def digest(path: Path, function: str, params: Mapping[str, Any] | None = None, entry: str = "") -> str:
+    """Return 16 hex digits for a row: a check's function in a source file, its parameters, its entry of a table."""
+    files = [
+        "\n".join(normal_form(statement) for statement in statements)
+        for _, statements in closure(path, function, entry, is_deciding=True)
+    ]
+    given = [f"{name}={type(value).__name__}:{value!r}" for name, value in sorted((params or {}).items())]
+    return hashlib.sha256("\0".join([*files, *given]).encode()).hexdigest()[:16]
 
 
 @functools.cache
-def _shared_code() -> str:
-    source = sources.read(SHARED)
-    return sources.code(source, 1, len(source.text.splitlines()))
+def normal_form(statement: Statement) -> str:
+    """Return a statement as text that depends on what it does alone, the same on every Python."""
+    return _form(statement.node)
 
 
-def digest(path: Path, function: str, extra: Iterable[str] = ()) -> str:
-    """Return 16 hex digits for a check's function in a source file; ``extra`` texts count too."""
-    source = sources.read(path)
-    reached = sources.reached(source, [function])
-    parts = [sources.code(source, statement.first, statement.last) for statement in reached]
-    text = "\0".join([_shared_code(), *parts, *extra])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def _form(node: Any) -> str:
+    if isinstance(node, list):
+        return f"[{','.join(_form(item) for item in node if not _is_text_alone(item))}]"
+    if isinstance(node, ast.Constant):
+        return f"{type(node.value).__name__}:{_text(node.value)}"
+    if not isinstance(node, ast.AST):
+        return _text(node)
+    # What is absent or empty is left out: later releases of Python have fields that earlier ones do not.
+    fields = (
+        f"{name}={_form(value)}"
+        for name, value in ast.iter_fields(node)
+        if value is not None and value != [] and name not in {"ctx", "kind", "type_comment"}
+    )
+    return f"{type(node).__name__}({','.join(fields)})"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, frozenset):  # Whose order is another one in every process.
+        return str(sorted(map(repr, value)))
+    return repr(value)
+
+
+def _is_text_alone(node: object) -> bool:
+    """Tell whether a statement is a text, such as a docstring: it does nothing."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )

@@ -1,14 +1,9 @@
-"""The rows as their sources declare them, read without importing torch: what each is called, and its text.
-
-A check's decorator is evaluated by itself, from constants alone: a few kinds of expressions, no attribute, no call
-but of ``tuple``, ``list`` and ``dict``.
-"""
+"""The rows as their sources declare them, read without importing torch: what each is called, and its text."""
 
 from __future__ import annotations
 
 import ast
 import functools
-import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,19 +11,15 @@ from typing import Any
 import msgspec
 
 import canishard
-from canishard.catalogue import digest, sources
+from canishard.catalogue import constants, declarations, digest, expansion, sources
+from canishard.catalogue import program as programs
+from canishard.catalogue.expansion import Declared
+from canishard.catalogue.program import Program
+from canishard.catalogue.scope import DECORATOR
 from canishard.errors import ConfigurationError
 
 CHECKS = Path(canishard.__file__).with_name("checks")
-"""The folder of our own checks, a module a family."""
-
-_DECORATOR = "check"
-_ALLOWED = (
-    ast.expr_context, ast.Constant, ast.Name, ast.JoinedStr, ast.FormattedValue, ast.List, ast.Tuple, ast.Dict,
-    ast.Starred, ast.UnaryOp, ast.unaryop, ast.BinOp, ast.operator, ast.Call, ast.keyword, ast.Lambda,
-)  # fmt: skip
-_CALLABLE: Mapping[str, Any] = {"tuple": tuple, "list": list, "dict": dict}
-_Scalar = str | int | float | bool
+"""The folder of our own checks: in it a folder a family, in that a file a topic."""
 
 
 class Entry(msgspec.Struct, kw_only=True, frozen=True):
@@ -42,27 +33,17 @@ class Entry(msgspec.Struct, kw_only=True, frozen=True):
     feature: str
     title: str
     module: str
+    """As it is imported: ``canishard.checks.collectives.reduce``."""
     function: str
-    params: dict[str, _Scalar]
+    params: dict[str, str | int | float | bool]
+    entry: str = ""
+    """The key in the check's table; empty where it has none."""
     world_sizes: list[int]
     rests_on: list[str]
     needs: list[list[str]]
     packages: list[str]
     source: str
     """The check's own text: decorator, signature, docstring and body."""
-
-
-class _Declared(msgspec.Struct, kw_only=True):
-    """What a row takes from the decorator's arguments; the others are for whoever runs the check."""
-
-    feature: str
-    subject: str | None = None
-    params: dict[str, list[_Scalar]] | None = None
-    world_sizes: list[int] = msgspec.field(default_factory=lambda: [2, 4])
-    needs: list[str | list[str]] = []
-    rests_on: list[str] = []
-    workaround: str | None = None
-    packages: list[str] = []
 
 
 def load(folder: Path | None = None) -> dict[str, Entry]:
@@ -73,8 +54,8 @@ def load(folder: Path | None = None) -> dict[str, Entry]:
 @functools.cache
 def _load(folder: Path) -> dict[str, Entry]:
     found: dict[str, Entry] = {}
-    for path in sorted(folder.glob("[!_]*.py")):
-        for line, entry in _entries(_read(path)):
+    for path in files(folder):
+        for line, entry in _entries(folder, path):
             if entry.id in found:
                 msg = f"{path.name}:{line}: {entry.id} is declared twice"
                 raise ConfigurationError(msg)
@@ -82,65 +63,87 @@ def _load(folder: Path) -> dict[str, Entry]:
     return found
 
 
-def _read(path: Path) -> sources.Source:
-    try:
-        return sources.read(path)
-    except SyntaxError as error:
-        msg = f"{path.name}:{error.lineno}: not Python: {error.msg}"
-        raise ConfigurationError(msg) from None
+def files(folder: Path) -> list[Path]:
+    """Return the files of a folder of checks in the order in which they are imported, module by module."""
+    return sorted(folder.rglob("[!_]*.py"), key=lambda path: path.relative_to(folder).with_suffix("").parts)
 
 
-def _entries(source: sources.Source) -> Iterator[tuple[int, Entry]]:
+def place(entry: Entry, folder: Path = CHECKS) -> Path:
+    """Return the file that declares a row, below the folder that the catalogue was read from."""
+    return folder.joinpath(*entry.module.removeprefix("canishard.checks.").split(".")).with_suffix(".py")
+
+
+def _entries(folder: Path, path: Path) -> Iterator[tuple[int, Entry]]:
     """Yield the rows of each check of a file, with the line where it is declared."""
-    for statement in source.statements:
-        node = statement.node
-        for decorator in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
-            if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == _DECORATOR:
-                for entry in _rows(source, statement, _declared(source, decorator)):
-                    yield decorator.lineno, entry
-
-
-def _declared(source: sources.Source, decorator: ast.Call) -> _Declared:
-    where = f"{source.path.name}:{decorator.lineno}"
-    if decorator.args or not all(item.arg for item in decorator.keywords):
-        msg = f"{where}: {_DECORATOR} takes its arguments by name, each written out"
-        raise ConfigurationError(msg)
-    wanted = _Declared.__struct_fields__
-    given = {item.arg: _evaluate(source, item.value) for item in decorator.keywords if item.arg in wanted}
     try:
-        return msgspec.convert(given, _Declared)
+        program = programs.read(path)
+        for statement in program.files[path].source.statements:
+            decorator = declarations.decorator(statement.node)
+            if decorator:
+                for entry in _rows(program, folder, path, statement, decorator):
+                    yield decorator.lineno, entry
+    except SyntaxError as error:
+        msg = f"{Path(error.filename or path).name}:{error.lineno}: not Python: {error.msg}"
+        raise ConfigurationError(msg) from None
+    except sources.Unreadable as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def _rows(
+    program: Program, folder: Path, path: Path, statement: sources.Statement, decorator: ast.Call
+) -> Iterator[Entry]:
+    node, inner = statement.node, path.relative_to(folder).with_suffix("").parts
+    assert isinstance(node, ast.FunctionDef)
+    where = f"{path.name}:{decorator.lineno}"
+    declared = _declared(program, path, node, decorator, {"family": inner[0], "title": _title(node)})
+    try:
+        expanded = expansion.expand(declared)
+    except ValueError as error:
+        msg = f"{where}: {error}"
+        raise ConfigurationError(msg) from None
+    for row in expanded:
+        yield Entry(
+            **msgspec.structs.asdict(row),
+            family=inner[0],
+            subject=declared.subject or node.name,
+            workaround=declared.workaround or "",
+            module=".".join(["canishard.checks", *inner] if folder == CHECKS else inner),
+            function=node.name,
+            source=statement.text,
+        )
+
+
+def _declared(
+    program: Program, path: Path, node: ast.FunctionDef, decorator: ast.Call, known: dict[str, Any]
+) -> Declared:
+    where = f"{path.name}:{decorator.lineno}"
+    if decorator.args or not all(item.arg for item in decorator.keywords):
+        msg = f"{where}: {DECORATOR} takes its arguments by name, each written out"
+        raise ConfigurationError(msg)
+    file = program.files[path]
+    given: dict[str, Any] = {**known, "function": node.name}
+    for item in decorator.keywords:
+        if item.arg == "rows":
+            name, table = declarations.table(program, file, item.value)
+            given["rows"] = {name: {key: _labels(program, entry) for key, entry in table.items()}}
+        elif item.arg in Declared.__struct_fields__:
+            given[item.arg] = constants.evaluate(program, file, item.value, decorator.lineno)
+    try:
+        return msgspec.convert(given, Declared)
     except msgspec.ValidationError as error:
         msg = f"{where}: {error}"
         raise ConfigurationError(msg) from None
 
 
-def _rows(source: sources.Source, statement: sources.Statement, declared: _Declared) -> Iterator[Entry]:
-    node, family, params = statement.node, source.path.stem, declared.params or {}
-    assert isinstance(node, ast.FunctionDef)
-    subject, workaround = declared.subject or node.name, declared.workaround or ""
-    for values in itertools.product(*params.values()):
-        chosen = dict(zip(params, values, strict=True))
-        yield Entry(
-            id=_id(f"{family}.{subject}", chosen, workaround),
-            family=family,
-            subject=subject,
-            workaround=workaround,
-            feature=declared.feature,
-            title=_title(node),
-            module=f"canishard.checks.{family}" if source.path.parent == CHECKS else family,
-            function=node.name,
-            params=chosen,
-            world_sizes=declared.world_sizes,
-            rests_on=declared.rests_on,
-            needs=[[need] if isinstance(need, str) else need for need in declared.needs],
-            packages=declared.packages,
-            source=statement.text,
-        )
-
-
-def _id(name: str, params: Mapping[str, Any], workaround: str) -> str:
-    bracket = ",".join(f"{key}={value}" for key, value in params.items())
-    return name + (f"[{bracket}]" if bracket else "") + (f"+{workaround}" if workaround else "")
+def _labels(program: Program, entry: declarations.TableEntry) -> dict[str, Any]:
+    """Return what an entry of a table says of itself; its recipe is not evaluated."""
+    arguments = declarations.row_arguments(entry.value) or {}
+    line = entry.statement.first
+    return {
+        name: constants.evaluate(program, entry.file, value, line)
+        for name, value in arguments.items()
+        if name != "recipe"
+    }
 
 
 def _title(node: ast.FunctionDef) -> str:
@@ -148,64 +151,9 @@ def _title(node: ast.FunctionDef) -> str:
     return lines[0].rstrip(".") if lines else ""
 
 
-def _evaluate(source: sources.Source, expression: ast.expr) -> Any:
-    """Return an expression's value, from constants of its file alone."""
-    where = f"{source.path.name}:{expression.lineno}: {ast.unparse(expression)}"
-    nodes = list(_evaluated(expression))
-    if not all(isinstance(node, _ALLOWED) for node in nodes):
-        msg = f"{where}: not a constant, which a decorator's arguments must be"
-        raise ConfigurationError(msg)
-    wanted = {node.id for node in nodes if isinstance(node, ast.Name)}
-    names = {name: _constant(source, name, expression.lineno) for name in sorted(wanted - set(_CALLABLE))}
-    try:
-        # Nothing in it runs code: see _ALLOWED, and _CALLABLE for all that can be called.
-        return eval(  # noqa: S307
-            compile(ast.Expression(expression), source.path.name, "eval"),
-            {"__builtins__": {}, **_CALLABLE, **names},
-        )
-    except (TypeError, ValueError, ArithmeticError) as error:
-        msg = f"{where}: {error}"
-        raise ConfigurationError(msg) from None
-
-
-def _constant(source: sources.Source, name: str, line: int) -> Any:
-    """Return what a name stands for on a line: what the last assignment before it binds it to."""
-    before = [found for found in source.statements if found.last < line and name in found.defined]
-    node = before[-1].node if before else None
-    if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-        target = node.targets[-1] if isinstance(node, ast.Assign) else node.target
-        bound = _bound(target, _evaluate(source, node.value))
-        if name in bound:
-            return bound[name]
-    msg = f"{source.path.name}:{line}: {name}: not a constant of the file, which a decorator's arguments must be"
-    raise ConfigurationError(msg)
-
-
-def _bound(target: ast.expr, value: Any) -> dict[str, Any]:
-    """Return what an assignment binds, of names and of tuples of names."""
-    if isinstance(target, ast.Name):
-        return {target.id: value}
-    if isinstance(target, ast.Tuple) and isinstance(value, tuple):
-        return {
-            part.id: item
-            for part, item in zip(target.elts, value, strict=False)
-            if isinstance(part, ast.Name)
-        }
-    return {}
-
-
-def _evaluated(expression: ast.AST) -> Iterator[ast.AST]:
-    """Yield every node that is evaluated with the expression: a lambda's body is not, since none is called."""
-    yield expression
-    if isinstance(expression, ast.Lambda):
-        return
-    for child in ast.iter_child_nodes(expression):
-        yield from _evaluated(child)
-
-
 def digest_of(entry: Entry) -> str:
     """Return the digest of a row of our own checks, as its source is now."""
-    return digest.digest(CHECKS / f"{entry.family}.py", entry.function)
+    return digest.digest(place(entry), entry.function, entry.params, entry.entry)
 
 
 def workarounds(entries: Mapping[str, Entry]) -> dict[str, list[str]]:

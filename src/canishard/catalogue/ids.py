@@ -1,4 +1,4 @@
-"""Case ids: their family, patterns over them, and the order in which people read them.
+"""Case ids: how they are built and taken apart, patterns over them, and their order of reading.
 
 An id is ``family.subject[param=value,...]``, with ``+workaround`` at its end. Imports nothing of canishard.
 """
@@ -7,15 +7,33 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 SAFE = r"^[^\s`|<>\\]+$"
 """What every id matches: no blank, and nothing that ends a Markdown code span or a table's cell."""
 
 
+def build(family: str, subject: str, params: Mapping[str, object], workaround: str = "") -> str:
+    """Return the id of a row."""
+    bracket = ",".join(f"{name}={value}" for name, value in params.items())
+    return (
+        f"{family}.{subject}" + (f"[{bracket}]" if bracket else "") + (f"+{workaround}" if workaround else "")
+    )
+
+
 def family(case_id: str) -> str:
     """Return the part before the first point."""
     return case_id.partition(".")[0]
+
+
+def name(case_id: str) -> str:
+    """Return ``family.subject``, which all rows of a check have in common."""
+    return re.split(r"[\[+]", case_id, maxsplit=1)[0]
+
+
+def workaround(case_id: str) -> str:
+    """Return what stands after the ``+``; empty where there is none."""
+    return re.sub(r"\[.*\]", "", case_id, flags=re.DOTALL).partition("+")[2]
 
 
 @functools.cache

@@ -1,1 +1,1 @@
-"""The checks: a module per family, whose name is the first part of its ids. This file imports nothing."""
+"""The checks: a folder a family, whose name is the first part of its ids, in it a file a topic. This file imports nothing."""

@@ -8,52 +8,65 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
-import itertools
 import pkgutil
 import platform
 import re
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from canishard import check as declared
+from canishard import declare
+from canishard.catalogue import expansion
 from canishard.catalogue.digest import digest
 from canishard.catalogue.ids import SAFE
+from canishard.check import find
 
 PINNED_PACKAGES = ("numpy", "safetensors")
 """Distributions beside torch that checks use; their versions belong to the variant."""
 
 
 def _modules(names: list[str]) -> list[Any]:
-    """Import the given modules, packages with all their submodules."""
+    """Import the given modules, packages with all that is in them, in the order in which the catalogue has them."""
     modules = []
     for name in names:
         module = importlib.import_module(name)
         inner = pkgutil.iter_modules(module.__path__, f"{name}.") if hasattr(module, "__path__") else ()
-        modules += [module, *(importlib.import_module(found.name) for found in inner)]
+        modules += [module, *_modules([found.name for found in inner])]
     return modules
 
 
-def _ids(check: declared.Check) -> list[tuple[str, dict[str, Any]]]:
-    """Return the id and the parameters of every case of a check, world sizes left out."""
-    found = []
-    for values in itertools.product(*check.params.values()):
-        params = dict(zip(check.params, values, strict=True))
-        bracket = ",".join(f"{name}={value}" for name, value in params.items())
-        name = f"{check.family}.{check.subject}" + (f"[{bracket}]" if bracket else "")
-        found.append((name + (f"+{check.workaround}" if check.workaround else ""), params))
-    return found
+def _rows(check: declare.Check) -> list[expansion.Expanded]:
+    """Return the rows of a check, expanded as the catalogue does."""
+    tables = {
+        name: {key: expansion.Labels(**_labels(entry)) for key, entry in table.items()}
+        for name, table in check.rows.items()
+    }
+    given = {
+        name: getattr(check, name)
+        for name in expansion.Declared.__struct_fields__
+        if name not in {"function", "rows"}
+    }
+    return expansion.expand(expansion.Declared(function=check.function.__name__, rows=tables, **given))
 
 
-def _names(check: declared.Check) -> tuple[list[str], str]:
+def _labels(entry: Any) -> dict[str, Any]:
+    return (
+        {name: value for name, value in vars(entry).items() if name != "recipe"}
+        if isinstance(entry, declare.Row)
+        else {}
+    )
+
+
+def _names(needs: list[list[str]]) -> tuple[list[str], str]:
     """Return the old names that stood in for the first ones, and in words what was not found at all."""
     old, missing = [], []
-    for need in check.needs:
+    for need in needs:
         try:
-            name, _ = declared.find(need)
+            name, _ = find(need)
         except LookupError:
             missing.append(
                 f"{need[0]} does not exist" + (f" (nor {', '.join(need[1:])})" if need[1:] else "")
@@ -64,53 +77,49 @@ def _names(check: declared.Check) -> tuple[list[str], str]:
     return old, "; ".join(missing)
 
 
-def _cases(check: declared.Check) -> list[dict[str, Any]]:
+def _cases(check: declare.Check) -> Iterator[dict[str, Any]]:
     module = sys.modules[check.function.__module__]
-    names, missing = _names(check)
-    common = {
-        "digest": digest(Path(str(module.__file__)), check.function.__name__),
-        "family": check.family,
-        "feature": check.feature,
-        "title": check.title,
-        "module": check.function.__module__,
-        "function": check.function.__name__,
-        "workaround": check.workaround or "",
-        "needs": [list(need) for need in check.needs],
-        "missing": missing,
-        "names": names,
-        "rests_on": list(check.rests_on),
-        "packages": list(check.packages),
-        "absent_packages": [name for name in check.packages if importlib.util.find_spec(name) is None],
-        "slow": check.slow,
-        "deadline_s": check.deadline_s,
-    }
-    return [
-        {
-            **common,
-            "id": name,
-            "params": params,
-            "world_size": world_size,
-            "stages": [
-                [stage.name, stage.world_size or world_size, stage.process_group] for stage in check.stages
-            ],
+    for row in _rows(check):
+        names, missing = _names(row.needs)
+        function = check.function.__name__
+        common = {
+            "id": row.id,
+            "params": row.params,
+            "digest": digest(Path(str(module.__file__)), function, row.params, row.entry),
+            "family": check.family,
+            "feature": row.feature,
+            "title": row.title,
+            "module": check.function.__module__,
+            "function": function,
+            "workaround": check.workaround or "",
+            "needs": row.needs,
+            "missing": missing,
+            "names": names,
+            "rests_on": row.rests_on,
+            "packages": row.packages,
+            "absent_packages": [name for name in row.packages if importlib.util.find_spec(name) is None],
+            "slow": check.slow,
+            "deadline_s": check.deadline_s,
         }
-        for name, params in _ids(check)
-        for world_size in check.world_sizes
-    ]
+        for world_size in row.world_sizes:
+            stages = [
+                [stage.name, stage.world_size or world_size, stage.process_group] for stage in check.stages
+            ]
+            yield {**common, "world_size": world_size, "stages": stages}
 
 
 def cases(modules: list[str]) -> list[dict[str, Any]]:
     """Return every case that the given modules declare; raise ValueError when two have one id and world size."""
-    names = {module.__name__ for module in _modules(modules)}
-    found = [
-        case for check in declared.CHECKS if check.function.__module__ in names for case in _cases(check)
-    ]
-    keys = [(case["id"], case["world_size"]) for case in found]
-    twice = sorted({key for key in keys if keys.count(key) > 1})
-    if twice:
-        msg = f"declared twice: {twice}"
-        raise ValueError(msg)
-    return found
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for module in dict.fromkeys(module.__name__ for module in _modules(modules)):
+        for check in declare.CHECKS:
+            for case in _cases(check) if check.function.__module__ == module else ():
+                other = found.setdefault((case["id"], case["world_size"]), case)
+                if other is not case:
+                    places = " and ".join(f"{one['module']}.{one['function']}" for one in (other, case))
+                    msg = f"{case['id']}: declared twice, by {places}"
+                    raise ValueError(msg)
+    return list(found.values())
 
 
 # ---- a project's own checks ------------------------------------------------------------------------
@@ -132,7 +141,7 @@ def collect(modules: list[str], own: dict[str, dict[str, str]]) -> dict[str, Any
     if not own:
         return {"cases": cases(modules)}
     names = {module.__name__ for module in _modules(modules)}
-    ours = {check.family for check in declared.CHECKS if check.function.__module__ in names}
+    ours = {check.family for check in declare.CHECKS if check.function.__module__ in names}
     try:
         for said, named in own.items():
             _load_own(said, named, ours)
@@ -148,7 +157,7 @@ def _load_own(said: str, named: dict[str, str], ours: set[str]) -> None:
     """Import the modules that one argument stands for, and look whether their checks can be run beside ours."""
     loaded = [module for name, file in named.items() for module in _own_modules(said, name, file)]
     names = {module.__name__ for module in loaded}
-    found = [check for check in declared.CHECKS if check.function.__module__ in names]
+    found = [check for check in declare.CHECKS if check.function.__module__ in names]
     if not found:
         msg = f"{said}: declares no check; a check is a function with canishard.check.check as its decorator"
         raise _Fault(msg)
@@ -187,7 +196,7 @@ def _not_imported(said: str, error: BaseException) -> str:
     return f"{said}: cannot be imported: {type(error).__name__}: {text}{where}"
 
 
-def _require_plain(said: str, check: declared.Check) -> None:
+def _require_plain(said: str, check: declare.Check) -> None:
     """Raise _Fault unless a check's parameters and world sizes can stand in an id, and in a record."""
     name = f"{said}: {check.family}.{check.subject}"
     for key, values in check.params.items():
@@ -195,7 +204,7 @@ def _require_plain(said: str, check: declared.Check) -> None:
         if odd:
             msg = f"{name}: {key}={odd[0]!r}: expected texts, numbers and booleans as parameters"
             raise _Fault(msg)
-    odd_ids = [case_id for case_id, _ in _ids(check) if not re.match(SAFE, case_id)]
+    odd_ids = [row.id for row in _rows(check) if not re.match(SAFE, row.id)]
     if odd_ids:
         msg = f"{name}: {odd_ids[0]!r} is no id: no blank may be in it, nor any of ` | < > \\"
         raise _Fault(msg)

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from canishard.catalogue import ids
 from canishard.errors import ConfigurationError, InfraError
 from canishard.launch import processes, refusals
 from canishard.launch.channel import MAX_TEXT
@@ -200,12 +201,12 @@ def _case(function: Function, world_size: Any, deadline_s: Any, params: Mapping[
         "params": dict(params),
         "path": import_path(),
     }
-    bracket = ",".join(f"{key}={value}" for key, value in params.items())
+    family = name.rpartition(".")[2]
     return Case(
-        id=f"{name.rpartition('.')[2]}.{function.__name__}" + (f"[{bracket}]" if bracket else ""),
+        id=ids.build(family, function.__name__, params),
         world_size=world_size,
         digest="",
-        family=name.rpartition(".")[2],
+        family=family,
         feature="",
         title=inspect.getdoc(function) or "",
         module=__name__,

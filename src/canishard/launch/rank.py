@@ -20,6 +20,7 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
+from canishard import checks
 from canishard.launch import processes
 from canishard.launch.channel import Channel, Message
 
@@ -27,6 +28,7 @@ _SIGNATURE = re.compile(
     r"unexpected keyword argument|missing \d+ required|takes .*arguments? but|takes no .*arguments"
 )
 """What Python says where a call does not fit a function's signature."""
+_CHECKS = Path(checks.__file__).parent
 _WRAPPERS = frozenset({"wrapper", "inner", "wrapped"})
 
 
@@ -64,11 +66,16 @@ def _error(error: BaseException, source: str) -> Message:
 
 
 def _is_ours(error: BaseException, source: str) -> bool:
-    """Tell whether the call that failed is one that the check makes, torch's logging wrappers around it aside."""
+    """Tell whether the call that failed is one that the check, or what it shares with others, makes itself.
+
+    torch's logging wrappers around it do not count.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     while frames and frames[-1].name in _WRAPPERS:
         frames.pop()
-    return bool(frames) and frames[-1].filename == source
+    return bool(frames) and (
+        frames[-1].filename == source or Path(frames[-1].filename).is_relative_to(_CHECKS)
+    )
 
 
 def _text(error: BaseException) -> str:

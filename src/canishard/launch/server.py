@@ -28,6 +28,7 @@ import traceback
 import weakref
 from typing import Any, NoReturn
 
+from canishard.declare import CHECKS
 from canishard.launch import memory, processes
 from canishard.launch.channel import Channel, Message
 
@@ -94,14 +95,13 @@ def _load_checks(modules: list[str]) -> None:
 
     This is for speed alone: where something cannot be imported, the rank that needs it shows the fault.
     """
-    check: Any = importlib.import_module("canishard.check")
     names = list(modules)
     for name in names:
-        declared = len(check.CHECKS)
+        declared = len(CHECKS)
         try:
             module = importlib.import_module(name)
         except BaseException:  # noqa: BLE001 - see above; sys.exit and pytest.skip are no Exception
-            del check.CHECKS[declared:]  # Else a rank that tries again would declare them twice.
+            del CHECKS[declared:]  # Else a rank that tries again would declare them twice.
             continue
         names += [inner.name for inner in pkgutil.iter_modules(getattr(module, "__path__", ()), f"{name}.")]
 

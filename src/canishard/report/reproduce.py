@@ -17,7 +17,10 @@ from pathlib import Path
 
 from canishard import catalogue
 from canishard.catalogue import Entry, sources
-from canishard.catalogue.digest import SHARED
+from canishard.catalogue.entries import place
+from canishard.catalogue.program import DECLARING, SHARED
+from canishard.catalogue.reach import closure
+from canishard.catalogue.scope import Definition
 from canishard.catalogue.sources import Source, Statement
 from canishard.errors import ConfigurationError
 from canishard.launch import refusals
@@ -36,7 +39,7 @@ def script(entry: Entry, seen: Sequence[tuple[str, Outcome]], folder: Path = cat
     ``folder`` is the one that the catalogue was read from. Raises ConfigurationError where two parts of the
     script have the same name for different things.
     """
-    pieces = _pieces(entry.family, entry.function, folder)
+    pieces = _pieces(place(entry, folder), entry.function)
     imports = _imports(pieces)
     _raise_collisions(entry, pieces, imports)
     sections = {
@@ -68,7 +71,7 @@ class _Pieces:
     shared_rest: list[Statement]
     decorator: list[Statement]
     runner: list[Statement]
-    module: Source
+    modules: list[Source]
 
     @functools.cached_property
     def parts(self) -> dict[str, tuple[list[Source], list[Statement]]]:
@@ -76,38 +79,49 @@ class _Pieces:
         own = [*self.first, self.check, *self.rest]
         runner = [*self.decorator, *self.runner]
         return {
-            self.module.path.name: ([self.module], own),
-            SHARED.name: ([sources.read(SHARED)], [*self.shared_first, *self.shared_rest]),
+            self.modules[-1].path.name: (self.modules, own),
+            SHARED.name: (
+                [sources.read(SHARED), sources.read(DECLARING)],
+                [*self.shared_first, *self.shared_rest],
+            ),
             "the runner": ([sources.read(path) for path in _TEMPLATES], runner),
         }
 
 
 @functools.cache
-def _pieces(family: str, function: str, folder: Path) -> _Pieces:
+def _pieces(path: Path, function: str) -> _Pieces:
     """Return a check's statements; its rows differ in parameters alone."""
-    module, shared = sources.read(folder / f"{family}.py"), sources.read(SHARED)
-    own = [one for one in sources.reached(module, [function]) if _is_code(one)]
+    shared = [sources.read(DECLARING), sources.read(SHARED)]
+    found = [(source, own) for source, own in closure(path, function) if source not in shared]
+    own = [one for _, statements in found for one in statements if _is_code(one)]
     check = next(one for one in own if function in one.defined and isinstance(one.node, ast.FunctionDef))
-    before = set(sources.reached(module, _at_import(check.node)))
-    first = [one for one in own if one in before and one is not check]
-    rest = [one for one in own if one not in before and one is not check]
+    place_of_check = own.index(check)
     runner = [one for path in _TEMPLATES for one in sources.read(path).statements if _is_code(one)]
-    at_import = _at_import(check.node).union(
-        *(one.used for one in first), *(_at_import(one.node) for one in rest)
-    )
-    borrowed = _borrowed([module, *map(sources.read, _TEMPLATES)])
-    needed = [one for one in sources.reached(shared, borrowed) if _is_code(one)]
-    shared_before = set(sources.reached(shared, at_import & borrowed))
+    at_import = frozenset[str]().union(*(_at_import(one.node) for one in own))
+    borrowed = _borrowed([*(source for source, _ in found), *map(sources.read, _TEMPLATES)])
+    needed = [one for file in shared for one in _reached(file, borrowed) if _is_code(one)]
+    shared_before = {one for file in shared for one in _reached(file, at_import & borrowed)}
     return _Pieces(
         check=check,
-        first=first,
-        rest=rest,
+        first=own[:place_of_check],
+        rest=own[place_of_check + 1 :],
         shared_first=[one for one in needed if one in shared_before],
         shared_rest=[one for one in needed if one not in shared_before],
         decorator=[one for one in runner if _DECORATOR in one.defined],
         runner=[one for one in runner if _DECORATOR not in one.defined],
-        module=module,
+        modules=[source for source, _ in found],
     )
+
+
+def _reached(source: Source, wanted: Iterable[str]) -> list[Statement]:
+    """Return the statements of one file that some names reach."""
+    queue, seen = list(wanted), set[str]()
+    while queue:
+        name = queue.pop()
+        if name not in seen:
+            seen.add(name)
+            queue.extend(used for one in source.statements if name in one.defined for used in one.used)
+    return [one for one in source.statements if one.defined & seen]
 
 
 def _is_code(statement: Statement) -> bool:
@@ -131,7 +145,7 @@ def _borrowed(files: Iterable[Source]) -> frozenset[str]:
         alias.name
         for file in files
         for module, alias in _aliases(file)
-        if module == f"canishard.{SHARED.stem}" and alias.name != _DECORATOR
+        if module in {f"canishard.{SHARED.stem}", f"canishard.{DECLARING.stem}"} and alias.name != _DECORATOR
     )
 
 
@@ -141,7 +155,7 @@ def _borrowed(files: Iterable[Source]) -> frozenset[str]:
 def _aliases(file: Source) -> Iterator[tuple[str, ast.alias]]:
     """Yield all that a file imports, for type checkers too, with the module, which is empty for ``import x``."""
     for statement in file.statements:
-        for node in ast.walk(statement.node) if not isinstance(statement.node, sources.Definition) else ():
+        for node in ast.walk(statement.node) if not isinstance(statement.node, Definition) else ():
             if isinstance(node, ast.Import | ast.ImportFrom):
                 for alias in node.names:
                     yield (node.module or "" if isinstance(node, ast.ImportFrom) else ""), alias
@@ -223,7 +237,7 @@ def _joined(statements: Sequence[Statement]) -> str:
     text = ""
     for before, statement in zip([None, *statements], statements, strict=False):
         if before is not None:
-            apart = any(isinstance(one.node, sources.Definition) for one in (before, statement))
+            apart = any(isinstance(one.node, Definition) for one in (before, statement))
             text += "\n\n\n" if apart else "\n"
         text += _filled(statement)
     return text

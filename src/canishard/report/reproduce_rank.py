@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # The script has them: canishard does not import torch here.
     import torch.distributed as dist
 
     from canishard.check import Api, CheckFault, Context
+    from canishard.declare import handing
 
 START_S = 180.0
 """Seconds to import torch and begin."""
@@ -30,8 +31,9 @@ def check(**declared: Any) -> Callable[[Callable[..., None]], Callable[..., None
     """Keep what a check declares for the runner at the end of this file."""
 
     def keep(function: Callable[..., None]) -> Callable[..., None]:
-        vars(function)["declared"] = declared
-        return function
+        handed = handing(function, declared["rows"]) if declared.get("rows") else function
+        vars(handed)["declared"] = declared
+        return handed
 
     return keep
 

@@ -131,7 +131,7 @@ def _dotted(argument: str) -> str:
 
 def _require_one_file_each(found: Mapping[str, Mapping[str, str]]) -> None:
     seen: dict[str, tuple[str, str]] = {}
-    ours = {file.stem for file in (items.CHECKS_DIRECTORY).glob("[!_]*.py")}
+    ours = {folder.name for folder in items.CHECKS_DIRECTORY.glob("[!_]*") if folder.is_dir()}
     for said, named in found.items():
         for name, file in named.items():
             if file and name.rpartition(".")[2] in ours:

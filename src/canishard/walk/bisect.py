@@ -106,7 +106,7 @@ class Bisection:
         self.said, self.root, self.runner = said, root, runner
         self.entry = catalogue.load().get(said.row)
         if self.entry is None:
-            near = ids.matching([f"*{said.row.partition('[')[0]}*"], catalogue.load())
+            near = ids.matching([f"*{ids.name(said.row)}*"], catalogue.load())
             hint = f"; near it: {', '.join(near[:5])}" if near else ""
             msg = f"{said.row}: no check declares this row{hint}"
             raise ConfigurationError(msg)

@@ -1,4 +1,4 @@
-"""Distributed checkpoints of an FSDP2 model and its AdamW state: what is loaded is exactly what was saved.
+"""A trained FSDP2 model with AdamW state, saved, loaded, and beside it what each rank held.
 
 The oracle is what each rank held when it saved, kept beside the checkpoint by plain ``torch.save``.
 """
@@ -9,22 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import nn
-from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
-from torch.distributed.checkpoint.state_dict import (
-    StateDictOptions,
-    get_model_state_dict,
-    get_state_dict,
-    set_state_dict,
-)
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 
-from canishard.check import Context, Stage, check
+from canishard.check import Context
 
-FULLY_SHARD = ("torch.distributed.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard")
-RESTS_ON = ["fsdp2.sharding", "fsdp2.train*"]
 WIDTH, STEPS = 8, 2
 SAVED_SEED, OTHER_SEED = 31, 32
 Tree = dict[str, Any]
@@ -132,102 +123,3 @@ def check_saved(context: Context) -> None:
     steps = {name: state["step"] for name, state in own["optim"].items()}
     context.equal("steps taken", steps, dict.fromkeys(steps, torch.tensor(float(STEPS))))
     context.equal("checkpoint written", any(checkpoint(context).iterdir()), True)
-
-
-@check(feature="save, load", needs=[FULLY_SHARD], rests_on=RESTS_ON)
-def round_trip(context: Context) -> None:
-    """A model and AdamW state, saved and loaded into a sharded model of another init, are bit-exact."""
-    own = save(context)
-    before, got = load(context)
-    context.equal("state", got, own, wrong={"not loaded": before}, exact=True)
-
-
-def save_or_resume(context: Context) -> None:
-    """Save in the first stage; load and compare in the second, on as many ranks as that has."""
-    if context.stage == "save":
-        check_saved(context)
-        return
-    before, got = load(context)
-    wanted = split(saved(context), context.rank, context.world_size)
-    context.equal("state", got, wanted, wrong={"not loaded": before}, exact=True)
-
-
-@check(feature="save, load", needs=[FULLY_SHARD], rests_on=RESTS_ON, stages=[Stage("save"), Stage("resume")])
-def resume(context: Context) -> None:
-    """Fresh processes resume with the model and AdamW state that others saved, bit-exact."""
-    save_or_resume(context)
-
-
-@check(
-    feature="save, load",
-    subject="resume",
-    params={"saved": (4,), "loaded": (2,)},
-    world_sizes=(4,),
-    needs=[FULLY_SHARD],
-    rests_on=[*RESTS_ON, "dcp.resume"],
-    stages=[Stage("save", 4), Stage("resume", 2)],
-)
-def resume_resharded(context: Context, saved: int, loaded: int) -> None:
-    """Two ranks resume with the model and AdamW state that four ranks saved, bit-exact."""
-    save_or_resume(context)
-
-
-@check(
-    feature="load",
-    needs=[FULLY_SHARD],
-    rests_on=RESTS_ON,
-    stages=[Stage("save"), Stage("load", 1, process_group=False)],
-)
-def reshard_to_one(context: Context) -> None:
-    """One process without a process group loads the checkpoint into a plain model, bit-exact."""
-    if context.stage == "save":
-        check_saved(context)
-        return
-    model = network(OTHER_SEED, context.device)
-    state = {"model": model.state_dict()}
-    before = {name: rows(tensor) for name, tensor in state["model"].items()}
-    dcp.load(state, checkpoint_id=checkpoint(context))
-    model.load_state_dict(state["model"])
-    got = {name: rows(p) for name, p in model.named_parameters()}
-    context.equal("model", got, saved(context)["model"], wrong={"not loaded": before}, exact=True)
-
-
-@check(
-    feature="dcp_to_torch_save",
-    needs=[FULLY_SHARD],
-    rests_on=RESTS_ON,
-    stages=[Stage("save"), Stage("convert", 1, process_group=False)],
-)
-def to_torch_save(context: Context) -> None:
-    """dcp_to_torch_save writes a file with keys model and optim, bit-exact."""
-    if context.stage == "save":
-        check_saved(context)
-        return
-    target = context.directory / "converted.pt"
-    dcp_to_torch_save(checkpoint(context), target)
-    got, wanted = torch.load(target, weights_only=True), saved(context)
-    context.equal("top-level keys", sorted(got), ["model", "optim"])
-    context.equal("model", dict(got["model"]), wanted["model"], exact=True)
-    context.equal("optimizer state", got["optim"]["state"], wanted["optim"], exact=True)
-
-
-@check(
-    feature="get_model_state_dict",
-    needs=[FULLY_SHARD],
-    rests_on=["fsdp2.sharding"],
-    packages=["safetensors"],
-)
-def full_state_dict(context: Context) -> None:
-    """All ranks gather a full state dict: rank 0 has every tensor and writes the file, the others have {}."""
-    from safetensors.torch import load_file, save_file  # noqa: PLC0415 - only this check needs the package.
-
-    model, _ = sharded(context, SAVED_SEED)
-    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
-    got = get_model_state_dict(model, options=options)
-    wanted = {name: rows(p) for name, p in network(SAVED_SEED, context.device).named_parameters()}
-    context.equal("gathered", dict(got), wanted if context.rank == 0 else {}, exact=True)
-    target = context.directory / "model.safetensors"
-    if context.rank == 0:
-        save_file(got, target)
-    dist.barrier()
-    context.equal("file", load_file(target), wanted, exact=True)

@@ -1,4 +1,4 @@
-"""DTensor: how a tensor is laid out over ranks and moved between layouts; all of it bit-exact."""
+"""One tensor under every placement: what a rank holds of it, torch's objects for it, and the known mistakes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,7 @@ from typing import Any
 import torch
 from torch.distributed.device_mesh import init_device_mesh
 
-from canishard.check import Context, check
-
-DTENSOR = ("torch.distributed.tensor.DTensor", "torch.distributed._tensor.DTensor")
-SHARD = ("torch.distributed.tensor.Shard", "torch.distributed._tensor.Shard")
-REPLICATE = ("torch.distributed.tensor.Replicate", "torch.distributed._tensor.Replicate")
-PARTIAL = ("torch.distributed.tensor.Partial", "torch.distributed._tensor.Partial")
-DISTRIBUTE = ("torch.distributed.tensor.distribute_tensor", "torch.distributed._tensor.distribute_tensor")
-PLACEMENTS = [DTENSOR, SHARD, REPLICATE, PARTIAL]
+from canishard.check import Context
 
 
 def addend(rank: int) -> torch.Tensor:
@@ -66,41 +59,3 @@ def wrong_values(context: Context, source: str, target: str) -> dict[str, torch.
         values["unchanged input"] = held(context, source)
     wanted = placed(tensor, target, rank, world_size)
     return {name: value for name, value in values.items() if not torch.equal(value, wanted)}
-
-
-@check(feature="distribute_tensor", params={"to": ("shard0", "shard1")}, needs=[DISTRIBUTE, SHARD])
-def distribute_tensor(context: Context, to: str) -> None:
-    """distribute_tensor leaves each rank its slice of the tensor."""
-    mesh = init_device_mesh(context.device.type, (context.world_size,))
-    tensor = whole(context.world_size)
-    got = context.api.distribute_tensor(tensor.to(context.device), mesh, [as_placement(context, to)])
-    wrong = {"the whole tensor": tensor} | wrong_values(context, "replicate", to)
-    context.equal("local part", got.to_local(), held(context, to), wrong=wrong, exact=True)
-
-
-@check(
-    feature="redistribute",
-    params={"from": ("shard0", "shard1", "partial"), "to": ("replicate", "shard0", "shard1")},
-    needs=PLACEMENTS,
-    rests_on=["canary.all_reduce", "collectives.reduce_scatter_tensor[op=sum]"],
-)
-def redistribute(context: Context, **placements: str) -> None:
-    """Redistribute moves a tensor to another placement."""
-    source, target = placements["from"], placements["to"]
-    got = made(context, source).redistribute(placements=[as_placement(context, target)])
-    wrong = wrong_values(context, source, target)
-    context.equal("local part", got.to_local(), held(context, target), wrong=wrong, exact=True)
-
-
-@check(
-    feature="full_tensor",
-    params={"from": ("shard0", "shard1", "partial")},
-    needs=PLACEMENTS,
-    rests_on=["canary.all_reduce"],
-)
-def full_tensor(context: Context, **placements: str) -> None:
-    """full_tensor gives every rank the whole tensor."""
-    source = placements["from"]
-    got = made(context, source).full_tensor()
-    wrong = wrong_values(context, source, "replicate")
-    context.equal("whole tensor", got, whole(context.world_size), wrong=wrong, exact=True)

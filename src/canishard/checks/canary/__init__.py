@@ -1,0 +1,1 @@
+"""Where these fail, the ranks cannot talk at all."""

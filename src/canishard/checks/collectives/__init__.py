@@ -1,0 +1,1 @@
+"""Collectives of torch.distributed, called by themselves."""

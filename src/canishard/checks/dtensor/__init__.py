@@ -1,0 +1,1 @@
+"""DTensor: how a tensor is laid out over ranks and moved between layouts."""

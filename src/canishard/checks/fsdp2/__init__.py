@@ -1,0 +1,1 @@
+"""FSDP2, which is fully_shard."""
