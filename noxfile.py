@@ -41,9 +41,12 @@ nox.options.reuse_venv = "yes"
 nox.options.sessions = ["lint", "tests"]
 
 try:
+    install.require_one_place(ROOT)
     ROWS = releases.load()
     # A wheel or a pre-release is a row for this run only.
-    RELEASES = {release.version: release for release in [*ROWS, *campaign.extra_releases(ROWS, os.environ)]}
+    ASKED = releases.on_each_python([*ROWS, *campaign.extra_releases(ROWS, os.environ)])
+    SESSIONS = {release.session: release for release in ASKED}
+    RELEASES = {(release.version, release.interpreter): release for release in SESSIONS.values()}
 except CanishardError as error:
     sys.stderr.write(f"{error}\n")
     raise SystemExit(error.exit_code) from None
@@ -82,15 +85,17 @@ def leave(code: int) -> None:
 
 @nox.session(default=False)
 @nox.parametrize(
-    ("python", "version"),
+    ("python", "version", "interpreter"),
     [
-        nox.param(release.python, release.version, id=release.version, tags=releases.tags(ROWS, release))
-        for release in RELEASES.values()
+        nox.param(
+            release.python, release.version, release.interpreter, id=name, tags=releases.tags(ROWS, release)
+        )
+        for name, release in SESSIONS.items()
     ],
 )
-def checks(session: nox.Session, version: str) -> None:
+def checks(session: nox.Session, version: str, interpreter: str) -> None:
     """Measure one release; what follows `--` goes to pytest, such as -k, --case, --backend or --fresh."""
-    release = RELEASES[version]
+    release = RELEASES[version, interpreter]
     add(session, "-e", ".[checks]", release=release)
     call(session, *campaign.pytest_arguments(release, session.posargs))
 

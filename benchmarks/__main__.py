@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks import bodies, pages, report
+from benchmarks import bodies, pages, release, report
 from benchmarks.harnesses import ENTRIES
 
 ROOT = Path(__file__).parents[1]
@@ -45,6 +45,11 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--site", action="store_true", help="measure rendering the site alone, beside what was measured last"
+    )
+    parser.add_argument(
+        "--release",
+        action="store_true",
+        help="measure what a release costs alone, beside what was measured last",
     )
     parser.add_argument("--render", action="store_true", help="write the report from what was measured last")
     return parser.parse_args(arguments)
@@ -119,6 +124,11 @@ def main() -> None:
     if said.site:
         last = msgspec.json.decode(RAW.read_bytes(), type=report.Run)
         RAW.write_bytes(msgspec.json.encode(msgspec.structs.replace(last, site_s=pages.measure(said.rounds))))
+    elif said.release:
+        last = msgspec.json.decode(RAW.read_bytes(), type=report.Run)
+        RAW.write_bytes(
+            msgspec.json.encode(msgspec.structs.replace(last, releases=release.measure(said.rounds)))
+        )
     elif not said.render:
         run = report.Run(
             torch=importlib.metadata.version("torch").partition("+")[0],
@@ -126,6 +136,7 @@ def main() -> None:
             cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0,
             blocks=list(blocks(said)),
             site_s={} if said.harness or said.body else pages.measure(said.rounds),
+            releases=[] if said.harness or said.body else release.measure(said.rounds),
         )
         if said.harness or said.body:
             return

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 from tabulate import tabulate
 
-from benchmarks import pages
+from benchmarks import pages, release
 from benchmarks.bodies import NAMES
 from benchmarks.harnesses import CONTINUOUS, ENTRIES, FORK, PER_TEST, WORLD_SIZE
 
@@ -64,6 +64,8 @@ class Run(msgspec.Struct, frozen=True):
     blocks: list[Block]
     site_s: dict[str, list[float]] = {}
     """Seconds to render the site, a value a round, by the number of releases; empty where it was not measured."""
+    releases: list[release.Cost] = []
+    """What a release costs, a value a round."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +224,27 @@ def site(run: Run) -> str:
 """
 
 
+def of_a_release(run: Run) -> str:
+    """Return what is said of a release's cost; empty where it was not measured."""
+    if not run.releases:
+        return ""
+    costs = run.releases
+    whole, again, fixed, servers, sample = (
+        Figure.of(getattr(cost, name) for cost in costs)
+        for name in ("whole_s", "repeats_s", "fixed_s", "servers_s", "sample_s")
+    )
+    share = Figure.of(100 * cost.repeats_s / cost.whole_s for cost in costs)
+    return f"""
+## A release
+
+{release.ROWS} rows, {release.NON_PASSES} of which do not pass, as the record before said; scaled from {costs[0].rows} trivial rows. Seconds on this
+machine: each row once {whole}; those that do not pass once more, under the second server, {again}, which is
+{share} % of that; what does not grow with the rows {fixed}: starting the second server and the one that spawns
+{servers}, the sample {sample}. The goal, at most {100 * release.MOST_SHARE:.0f} % and {release.MOST_S:.0f} s beyond each row once: {_met(cost.is_met for cost in costs)}. A crash, a
+hang or a changed row is spawned once more besides.
+"""
+
+
 def render(run: Run) -> str:
     """Return the page."""
     measured = Measured(run)
@@ -274,4 +297,4 @@ Starting the ranks' processes; imports in them; joining the group; the body, unt
 left and removing files. Each stretch ends when the last rank gets there.
 
 {stretches(measured)}
-{site(run)}"""
+{of_a_release(run)}{site(run)}"""

@@ -14,6 +14,19 @@ from canishard.record.environment import Environment, Variant
 DIGEST = "0123456789abcdef"
 A, B = "fsdp2.gradients[reduce=default]", "pp.gpipe"
 
+AWKWARD = [
+    "a space",
+    "a#hash",
+    "a?question",
+    "a%25cent",
+    "an'apostrophe",
+    "a;semicolon",
+    "a,comma",
+    "ä-letter",
+    "a[b]",
+]
+"""Names of folders that an address, a shell, a requirement or a pattern would read otherwise."""
+
 
 def outcome(case_id: str, world_size: int = 2, status: Status | str = Status.PASS, **more: Any) -> Outcome:
     return Outcome(

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from benchmarks import __main__ as bench
-from benchmarks import report
+from benchmarks import release, report
 from benchmarks.harnesses import ENTRIES
 
 SECONDS = {"fork": 0.125, "continuous": 0.0625, "spawn": 4.0, "mp_spawn": 5.0, "mp_test_case": 6.0}
@@ -117,3 +117,33 @@ def test_the_site_is_told_where_it_was_measured() -> None:
     )
     slow = msgspec.structs.replace(run(), site_s={"5": [1.0, 2.0], "20": [4.0, 11.0]})
     assert "The goal, 10 s: in 1 of 2." in report.render(slow)
+
+
+def cost(fixed_s: float, again_s: float = 6.0) -> release.Cost:
+    return release.Cost(
+        rows=300, non_passes=60, once_s=30.0, again_s=again_s, sample_s=fixed_s - 5.0, servers_s=5.0
+    )
+
+
+def test_the_cost_of_a_release_is_scaled_but_for_what_is_fixed() -> None:
+    found = cost(15.0)
+
+    assert (found.whole_s, found.repeats_s, found.fixed_s) == (150.0, 30.0, 15.0)
+
+
+@pytest.mark.parametrize(
+    ("found", "is_met"), [(cost(15.0), True), (cost(28.0), False), (cost(15.0, again_s=9.0), False)]
+)
+def test_the_goal_of_a_release_is_a_share_and_seconds(found: release.Cost, is_met: bool) -> None:
+    assert found.is_met is is_met
+
+
+def test_a_release_is_told_where_it_was_measured() -> None:
+    assert report.of_a_release(run()) == ""
+    measured = msgspec.structs.replace(run(), releases=[cost(15.0), cost(28.0)])
+
+    page = report.render(measured)
+
+    assert "each row once 150 (150 to 150)" in page
+    assert "20 (20 to 20) % of that" in page
+    assert "at most 25 % and 20 s beyond each row once: in 1 of 2." in page

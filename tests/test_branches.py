@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_up import AWKWARD
 
 SCRIPT = Path(__file__).parents[1] / ".github" / "branches.py"
 SECRET = "a-token-that-is-nowhere"  # noqa: S105 (made up)
@@ -103,6 +104,22 @@ def test_the_first_night_makes_the_branch_and_the_second_finds_it(checkout: Chec
     assert (two / "state" / "gloo-cpu" / "state.json").read_text(encoding="utf-8") == "{}"
     assert not (two / "state" / "row").exists()
     assert git(remote, "log", "-1", "--format=%an", "nightly") == "github-actions[bot]"
+
+
+def test_a_folder_and_its_files_may_have_any_name(checkout: Checkout, remote: Path) -> None:
+    name = "".join(AWKWARD)
+    there = checkout(name)
+    done(there, "open", "nightly", name)
+    (there / name / name).write_text("{}", encoding="utf-8")
+    assert "saved" in done(there, "save", "nightly", name)
+    assert git(remote, "ls-tree", "-z", "--name-only", "nightly").rstrip("\0") == name
+
+    (there / f"{name}.json").write_text("{}", encoding="utf-8")
+    (there / "other").write_text("{}", encoding="utf-8")
+    done(there, "propose", "proposed", "--title", name, f"{name}.json")
+    assert git(remote, "ls-tree", "-z", "--name-only", "proposed").split("\0")[:-1] == sorted(
+        [f"{name}.json", "row"]
+    )
 
 
 def test_a_night_that_changed_nothing_commits_nothing(checkout: Checkout, remote: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 from made_up import outcome, record
 
+from canishard import files, report
+from canishard import record as record_files
 from canishard.answers import dataset
 from canishard.cli import main
 
@@ -93,3 +96,25 @@ def test_a_terminal_that_writes_ascii_only_gets_no_traceback(
     assert (done.returncode, done.stderr) == (0, "")
     assert "caf\\xe9" in done.stdout
     assert done.stdout.isascii()
+
+
+def test_report_writes_what_is_committed_and_builds_the_site(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(files.matrix_dir(), tmp_path / "matrix", ignore=lambda *_: ["results"])
+    found = record(outcome("a.x"))
+    record_files.save(found, tmp_path / "matrix" / "results" / f"{found.name}.json")
+    monkeypatch.setattr(files, "matrix_dir", lambda: tmp_path / "matrix")
+
+    assert main(["report", "--check"]) == 13
+    assert "not what matrix/ gives: reports/COMPATIBILITY.md, " in capsys.readouterr().err
+    assert main(["report"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert "written: reports/COMPATIBILITY.md" in said
+    page = tmp_path / report.SITE / "index.html"
+    assert said[-1].endswith(f"files written: open {page.as_uri()}")
+    assert page.exists()
+
+    shutil.rmtree(tmp_path / report.SITE)
+    assert main(["report", "--check"]) == 0
+    assert not (tmp_path / report.SITE).exists()

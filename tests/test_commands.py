@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +16,7 @@ from report.test_terminal import made_up
 from canishard import cli, files
 from canishard import record as record_files
 from canishard.answers import dataset
+from canishard.catalogue import renamed
 
 
 class Typed:
@@ -119,6 +121,10 @@ def test_check_takes_several_needs(typed: Typed) -> None:
         (["table", "--backend", "mpi"], "nothing was measured with mpi on cpu; measured: gloo on cpu"),
         (["table", "--torch", "2.7.0"], "torch 2.7.0 was not measured with gloo on cpu; measured: "),
         (["table", "--torch", "==2.7.0"], "--torch ==2.7.0: none of these was measured; measured: 2.6.0, "),
+        (
+            ["reproduce", "collectives.all_reduce[op=average]"],
+            "collectives.all_reduce[op=average]: no such row; did you mean collectives.all_reduce[op=avg] or ",
+        ),
         (["check", "--needs", "fsdp3"], "need fsdp3: stands for no row; did you mean fsdp2"),
         (["check", "--needs", "fsdp2", "--torch", ">=9"], "--torch >=9: matches no release. Known: "),
     ],
@@ -190,3 +196,36 @@ def test_merge_tells_what_became_of_each_record(
         ("torch-2.9.1-cuda-nodriver", ": the same"),
     ]
     assert cli.main(["merge", str(tmp_path / "none")]) == 5
+
+
+# ---- reproduce -----------------------------------------------------------------------------------
+
+GRADIENTS = "fsdp2.gradients[reduce=default]"
+
+
+def test_reproduce_prints_a_script(typed: Typed) -> None:
+    code, said = typed("reproduce", GRADIENTS)
+    assert code == 0
+    head = ast.get_docstring(ast.parse(said)) or ""
+    assert f"This is {GRADIENTS}, a row of canishard's tables." in head
+    assert "    wrong (summed) with 2 and 4 ranks: 2.8.0" in head
+
+
+def test_reproduce_writes_a_file_and_says_how_to_run_it(typed: Typed, tmp_path: Path) -> None:
+    path = tmp_path / "with blank" / "script.py"
+    code, said = typed("reproduce", GRADIENTS, "-o", str(path))
+    assert (code, said) == (0, f"python '{path}' --row '{GRADIENTS}' --ranks 2\n")
+    assert path.read_text(encoding="utf-8") == typed("reproduce", GRADIENTS)[1]
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_reproduce_knows_the_id_that_a_row_had(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renamed, "load", lambda: {"fsdp2.old": GRADIENTS})
+    assert f"This is {GRADIENTS}, a row" in typed("reproduce", "fsdp2.old")[1]
+
+
+def test_reproduce_leaves_what_is_there_where_it_cannot_write(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    code, said = typed("reproduce", GRADIENTS, "-o", str(tmp_path / "folder"))
+    assert (code, said) == (2, f"canishard: -o {tmp_path / 'folder'}: cannot be written: Is a directory\n")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []

@@ -40,8 +40,13 @@ def test_there_is_a_session_for_each_row() -> None:
     assert listed.returncode == 0, listed.stderr
     sessions = {session["session"]: session for session in json.loads(listed.stdout)}
     rows = releases.load()
-    assert list(sessions) == [f"checks({row.version})" for row in rows]
-    assert [session["python"] for session in sessions.values()] == [row.python for row in rows]
+    each = releases.on_each_python(rows)
+    assert list(sessions) == [f"checks({row.session})" for row in each]
+    assert [session["python"] for session in sessions.values()] == [row.python for row in each]
+    said = [session["call_spec"] for session in sessions.values()]
+    assert [(one["version"], one["interpreter"]) for one in said] == [
+        (row.version, row.interpreter) for row in each
+    ]
     tagged = [name for name, session in sessions.items() if "ci-checks" in session["tags"]]
     assert tagged == [f"checks({releases.ci_release(rows).version})"]
 

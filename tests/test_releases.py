@@ -13,10 +13,12 @@ from canishard.releases import Release, load, newest_patches, select, supported
 
 ROW = '[[release]]\nversion = "{version}"\npython = "3.11"\n{more}\n'
 
+PYTHON = '[[python]]\nversion = "3.11"\nwhy = "Every release has wheels for it."\n'
+
 
 def file_with(folder: Path, *rows: str) -> Path:
     path = folder / "releases.toml"
-    path.write_text("\n".join(rows), encoding="utf-8")
+    path.write_text("\n".join([*rows, PYTHON]), encoding="utf-8")
     return path
 
 
@@ -45,6 +47,12 @@ def test_the_committed_file_is_right() -> None:
 def test_a_row_becomes_a_release(tmp_path: Path) -> None:
     path = file_with(tmp_path, ROW.format(version="7.1.0", more='pins = ["setuptools<90"]\nci = true'))
     assert load(path) == [Release(version="7.1.0", python="3.11", pins=("setuptools<90",), ci=True)]
+
+
+def test_the_oldest_python_is_one_of_those_allowed(tmp_path: Path) -> None:
+    why = '[[python]]\nversion = "3.10"\nwhy = "Old."'
+    path = file_with(tmp_path, ROW.format(version="7.1.0", more='also_python = ["3.10"]\nci = true'), why)
+    assert load(path)[0].also_python == ("3.10",)
 
 
 def test_pins_of_every_release_come_before_its_own(tmp_path: Path) -> None:
@@ -102,9 +110,36 @@ def test_wrong_pins_of_every_release_are_named(tmp_path: Path, pins: str, fault:
         ('python = "3.11"\nci = 1', "release[1].ci: expected `bool`, got `int`"),
         (
             'python = "3.11"\npin = []',
-            "release[1].pin: unknown key; did you mean pins? allowed: ci, pins, python, released, version",
+            (
+                "release[1].pin: unknown key; did you mean pins? "
+                "allowed: also_python, ci, pins, python, released, version"
+            ),
         ),
         ("", "release[1].python: missing"),
+        (
+            'python = "3.11"\nalso_python = ["3.12", "3"]',
+            'release[1].also_python[1]: expected a version such as "3.11", 3.10 or later, got "3"',
+        ),
+        *(
+            (
+                f'python = "3.11"\nalso_python = {further}',
+                "release[1].also_python: expected further Pythons than 3.11, each once",
+            )
+            for further in ('["3.11"]', '["3.12", "3.12"]')
+        ),
+        ('python = "3.12"', "release[1]: no [[python]] says why checks run on Python 3.12"),
+        (
+            'python = "3.11"\nalso_python = ["3.13"]',
+            "release[1]: no [[python]] says why checks run on Python 3.13",
+        ),
+        (
+            'python = "3.11"\n[[python]]\nversion = "3.14"\nwhy = "New."',
+            "python[0].version: no row runs on 3.14",
+        ),
+        (
+            'python = "3.11"\n[[python]]\nversion = "3.14"\nwhy = ""',
+            "python[0].why: expected `str` of length >= 1",
+        ),
     ],
 )
 def test_a_wrong_row_is_named_with_what_is_allowed(tmp_path: Path, more: str, fault: str) -> None:
@@ -156,6 +191,41 @@ def test_all_faults_are_reported_together(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load(path)
     assert str(caught.value).count("releases.toml: ") == 4
+
+
+def test_what_selects_the_session_of_a_release(rows: list[Release]) -> None:
+    assert {row.version: releases.tags(rows, row) for row in rows} == {
+        "7.1.0": ["all-patches"],
+        "7.1.1": ["newest-patches", "all-patches"],
+        "7.2.0": ["ci-checks", "newest-patches", "all-patches"],
+        "7.10.0": ["all-patches"],
+        "7.10.2": ["newest-patches", "all-patches"],
+    }
+    wheel = Release(version="7.10.2", python="3.11", stable=False)
+    assert releases.tags(rows, wheel) == []
+
+
+def test_a_row_is_measured_on_further_pythons_too(tmp_path: Path) -> None:
+    further = 'also_python = ["3.12"]\nci = true'
+    why = '[[python]]\nversion = "3.12"\nwhy = "To see that a column does not depend on it."'
+    path = file_with(
+        tmp_path, ROW.format(version="7.1.0", more=further), ROW.format(version="7.2.0", more=""), why
+    )
+    rows = load(path)
+
+    each = releases.on_each_python(rows)
+
+    assert [(one.session, one.version, one.python) for one in each] == [
+        ("7.1.0", "7.1.0", "3.11"),
+        ("7.1.0-py3.12", "7.1.0", "3.12"),
+        ("7.2.0", "7.2.0", "3.11"),
+    ]
+    assert [releases.tags(rows, one) for one in each] == [
+        ["ci-checks", "newest-patches", "all-patches"],
+        ["newest-patches", "all-patches"],
+        ["newest-patches", "all-patches"],
+    ]
+    assert releases.on_each_python(each[1:2]) == each[1:2]
 
 
 @pytest.mark.parametrize(

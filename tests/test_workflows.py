@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from canishard import releases, report
 from canishard.walk import install
 
 ROOT = Path(__file__).parents[1]
@@ -123,6 +124,13 @@ def nox(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_workflows_are_there() -> None:
     expected = {"ci", "flakes", "matrix", "night", "nightly", "pages", "releases"}
     assert {path.stem for path in FILES} == expected
+
+
+def test_what_is_published_is_what_the_report_builds() -> None:
+    steps = WORKFLOWS["pages.yml"].jobs["build"]["steps"]
+    (path,) = [step["with"]["path"] for step in steps if "upload-pages-artifact" in step.get("uses", "")]
+    assert path == report.SITE.as_posix()
+    assert any("-s report" in step.get("run", "") for step in steps)
 
 
 # -- what runs there, and what it may do ---------------------------------------------------------------------------
@@ -242,8 +250,16 @@ def test_every_tag_is_one_of_the_noxfile(tag: str) -> None:
     assert any(tag in workflow.text for workflow in WORKFLOWS.values())
     listed = nox("--list", "--json", "--tags", tag)
     assert listed.returncode == 0, listed.stderr
+    each = {f"checks({one.session})": one for one in releases.on_each_python(releases.load())}
     for session in json.loads(listed.stdout):
-        assert session["session"] == f"checks({session['call_spec']['version']})"
+        one = each[session["session"]]
+        assert session["call_spec"] == {"version": one.version, "interpreter": one.interpreter}
+
+
+def test_two_pythons_of_a_release_keep_records_apart() -> None:
+    for job in ("measure", "gpu"):
+        kept = WORKFLOWS["matrix.yml"].jobs[job]["steps"][-1]["with"]
+        assert all("call_spec.interpreter" in kept[name] for name in ("name", "path"))
 
 
 def test_ci_runs_what_the_script_runs() -> None:

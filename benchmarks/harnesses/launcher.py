@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.harnesses import WORLD_SIZE
-from canishard.launch import Launcher, Rules, Where, refusals
+from canishard.launch import Launcher, Where, refusals
 from canishard.launch.outcome import Case, Status
 
 
@@ -35,8 +35,7 @@ class Running:
 @contextlib.contextmanager
 def opened(body: str, start_method: str) -> Iterator[Running]:
     """Yield a launcher that has looked at what is installed, as in a run of the checks."""
-    wordings = refusals.load()
-    rules = Rules(wordings.is_refusal, wordings.is_lost_peer)
+    rules = refusals.load().rules
     modules = ["benchmarks.declared", f"benchmarks.bodies.{body}"]
     with Launcher(Where(), rules, start_method=start_method, modules=modules) as launcher:
         launcher.describe()

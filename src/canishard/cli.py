@@ -16,7 +16,7 @@ from pathlib import Path
 
 from canishard import __version__, commands, record
 from canishard.answers import suite
-from canishard.errors import CanishardError, ConfigurationError
+from canishard.errors import CanishardError
 from canishard.facts import steadiness
 from canishard.report import Nightly
 
@@ -66,11 +66,17 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         "--json", metavar="FILE", help="write the record here; - is stdout, which then holds nothing else"
     )
     commands.add(subparsers)
-    reports = subparsers.add_parser("report", help="write reports/ from matrix/results/ and matrix/*.toml")
+    words = "write reports/ and the site, reports/site, from matrix/results/ and matrix/*.toml"
+    reports = subparsers.add_parser("report", help=words)
     reports.set_defaults(handler=report)
-    reports.add_argument("--check", action="store_true", help="write nothing; fail where reports/ is stale")
     reports.add_argument(
-        "--nightly", type=Path, metavar="DIR", help="add the columns of the nightly states below this folder"
+        "--check", action="store_true", help="write nothing; fail where a committed file is stale"
+    )
+    reports.add_argument(
+        "--nightly",
+        type=Path,
+        metavar="DIR",
+        help="add to the site the columns of the nightly states below this folder",
     )
     options, rest = parser.parse_known_args(arguments)
     if rest and options.command not in HANDED_ON:
@@ -92,7 +98,7 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> int:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     elif content:
-        _write(Path(options.json), content)
+        commands.write(Path(options.json), content, "--json")
     return code
 
 
@@ -105,10 +111,13 @@ def report(options: argparse.Namespace, _rest: Sequence[str]) -> int:
     if options.check:
         generated.check(root)
         return 0
+    for path in generated.write(root):
+        print(f"written: {path}")
     columns = _nightly(options.nightly) if options.nightly else []
     steady = steadiness.load(options.nightly / "flakes.json") if options.nightly else None
-    for path in generated.write(root, columns, steady):
-        print(f"written: {path}")
+    written = generated.write_site(root, columns, steady)
+    page = (root / generated.SITE / "index.html").as_uri()
+    print(f"the site, {len(written)} files written: open {page}")
     return 0
 
 
@@ -136,13 +145,3 @@ def _stdout_kept_clean() -> Iterator[None]:
         sys.stdout.flush()
         os.dup2(kept, 1)
         os.close(kept)
-
-
-def _write(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except OSError as error:
-        msg = f"--json {path}: cannot be written: {error.strerror}"
-        raise ConfigurationError(msg) from None

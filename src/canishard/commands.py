@@ -1,4 +1,4 @@
-"""The commands that answer from the data set: explain, diff, table and check; and doctor, which measures.
+"""The commands that answer from the data set: explain, diff, table, check and reproduce; and doctor, which measures.
 
 A command's function takes the parsed options and what is left of the
 command line, prints, and returns the exit code.
@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from canishard import files
+from canishard import catalogue, files
 from canishard.answers import needs, published
 from canishard.answers.dataset import Dataset
 from canishard.answers.needs import Holding
 from canishard.errors import ChangedError, ConfigurationError
 from canishard.facts import compare
 from canishard.record import Record, merge
-from canishard.report import formats, terminal
-from canishard.report.table import SYMBOLS
+from canishard.report import formats, reproduce, terminal
+from canishard.report.table import SYMBOLS, groups
 
 Run = Callable[[argparse.Namespace, Sequence[str]], int]
 
@@ -37,6 +37,7 @@ def add(commands: Any) -> None:
     _add_diff(commands)
     _add_table(commands)
     _add_check(commands)
+    _add_reproduce(commands)
     _add_doctor(commands)
     _add_merge(commands)
 
@@ -233,6 +234,46 @@ def _check(options: argparse.Namespace, _rest: Sequence[str]) -> int:
     _print(terminal.check(findings, rows))
     good = {Holding.HOLDS, Holding.UNKNOWN} if options.allow_unknown else {Holding.HOLDS}
     return 0 if all(finding.holding in good for finding in findings) else BLOCKED
+
+
+# ---- reproduce -----------------------------------------------------------------------------------
+
+
+def _add_reproduce(commands: Any) -> None:
+    words = "print a row's check as one script that needs torch alone, with what was observed"
+    parser = commands.add_parser("reproduce", help=words, description=f"{words[0].upper()}{words[1:]}.")
+    parser.set_defaults(handler=_reproduce)
+    parser.add_argument("row", metavar="ROW", help="a row's id; the script's --row runs another of its check")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write it here, and say how to run it"
+    )
+    _add_data(parser)
+
+
+def _reproduce(options: argparse.Namespace, _rest: Sequence[str]) -> int:
+    entries = catalogue.load()
+    row, _ = catalogue.resolve(options.row, entries)
+    if row not in entries:
+        msg = f"{row}: no such row; {published.near(row, entries)}`canishard table` lists them"
+        raise ConfigurationError(msg)
+    entry = entries[row]
+    seen = reproduce.observed(groups(published.load(options.data).records)).get(entry.id, [])
+    text = reproduce.script(reproduce.rows_of(entry, entries), seen)
+    if options.output is None:
+        sys.stdout.write(text)
+    else:
+        write(options.output, text.encode(), "-o")
+        _print(reproduce.command(entry, str(options.output)))
+    return 0
+
+
+def write(path: Path, content: bytes, option: str) -> None:
+    """Write a file that an option names, all of it or nothing; ConfigurationError where that cannot be."""
+    try:
+        files.replace(path, content)
+    except OSError as error:
+        msg = f"{option} {path}: cannot be written: {error.strerror}"
+        raise ConfigurationError(msg) from None
 
 
 # ---- doctor --------------------------------------------------------------------------------------

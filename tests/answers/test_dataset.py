@@ -104,9 +104,22 @@ def test_quirks_say_where_they_show_and_where_they_are_mended() -> None:
     (place,) = found.places
     assert (found.name, place.backend, place.device) == ("sums", "gloo", "cpu")
     assert place.measured == ["2.8.0", "2.10.0"]
-    assert list(place.shown) == ["2.8.0"]
-    assert list(place.absent) == ["2.10.0"]
+    assert place.shown == {"2.8.0": ["cuda-nodriver"]}
+    assert place.absent == {"2.10.0": ["cuda-nodriver"]}
+    assert place.workaround == {"2.8.0": [Status.PASS], "2.10.0": [Status.PASS]}
     assert place.mended_on == ["2.8.0"]
+
+
+def test_a_workaround_that_does_not_pass_everywhere_mends_nothing() -> None:
+    wrong = outcome(ROW, status="wrong")
+    records = [
+        record(wrong, outcome(MENDED), outcome(MENDED, 4, "hang"), channel="2.8.0"),
+        record(wrong, outcome(MENDED), channel="2.9.1"),
+        record(wrong, channel="2.10.0"),
+    ]
+    (found,) = dataset.build(records, KNOWN, [quirk(workaround=MENDED)], CATALOGUE).quirks
+    (place,) = found.places
+    assert (list(place.shown), place.mended_on) == (["2.8.0", "2.9.1", "2.10.0"], ["2.9.1"])
 
 
 def test_support_statements_say_what_a_verdict_does_not() -> None:

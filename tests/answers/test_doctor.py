@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from made_up import canaries, outcome, record
+from made_up import canaries, failed, outcome, record
 
 from canishard import record as record_files
 from canishard.answers import dataset, doctor, published
@@ -108,6 +108,21 @@ def test_the_column_is_that_of_the_same_build_and_another_is_said_to_be(examine:
 
     assert (own, other) == (0, 0)
     assert "it is of another build, cuda-nodriver where this one is cpu: they differ in places" in said
+
+
+def test_a_missing_driver_where_it_was_published_is_no_difference_of_a_machine_that_has_one(
+    monkeypatch: pytest.MonkeyPatch, examine: Doctor
+) -> None:
+    message = "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version"
+    column = record(*canaries(), failed(ROW, message=message))
+    monkeypatch.setattr(published, "load", lambda: dataset.build([column], ["2.8.0"], [], {}))
+
+    with_driver, said = examine(measured(*canaries(), outcome(ROW), flavour="cuda"))
+    without, _ = examine(measured(*canaries(), outcome(ROW)))
+
+    assert with_driver == 0
+    assert f"  1 cell not in it: {ROW}\n" in said
+    assert without == 10
 
 
 @pytest.mark.parametrize(

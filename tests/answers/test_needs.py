@@ -133,3 +133,11 @@ def test_all_patches() -> None:
 def test_releases_that_there_are_not_are_told(torch: str, wanted: str) -> None:
     with pytest.raises(ConfigurationError, match=wanted):
         needs.select(made_up(), [torch], backend="gloo", device="cpu")
+
+
+def test_a_missing_driver_where_it_was_measured_blocks_nobody() -> None:
+    message = "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version"
+    cells = [failed(SGD, message=message), outcome(ADAMW)]
+    found = dataset.build([record(*cells, channel="2.6.0")], KNOWN, [quirk()], ROWS)
+    finding = needs.evaluate(found, [SGD, ADAMW], torch="2.6.0+cu124")
+    assert (finding.holding, finding.blocked, finding.release) == (Holding.UNKNOWN, [], "2.6.0")

@@ -13,9 +13,10 @@ from answers.test_dataset import CATALOGUE, MENDED, ROW
 from made_up import failed, outcome, quirk, record
 
 import canishard
-from canishard.answers import dataset, published
+from canishard.answers import dataset, needs, published
 from canishard.answers.dataset import Dataset
 from canishard.answers.published import Answer, Verdict
+from canishard.catalogue import renamed
 from canishard.errors import ConfigurationError, RecordError
 from canishard.facts.support import Span
 
@@ -107,6 +108,23 @@ def test_builds_that_differ_are_partial_where_the_version_names_none() -> None:
     assert "wrong (summed): 2 ranks on the cuda-nodriver build" in answer.reason
 
 
+@pytest.mark.parametrize("torch", ["2.8.0", "2.8.0+cu128"])
+def test_two_pythons_are_one_answer_where_they_agree(torch: str) -> None:
+    def ask_of(status: str) -> Answer:
+        records = [
+            record(wrong()),
+            record(
+                outcome(ROW, status=status, deviation="summed" if status == "wrong" else ""), python="3.12"
+            ),
+        ]
+        return published.answer(dataset.build(records, KNOWN, [], CATALOGUE), ROW, torch=torch)
+
+    assert ask_of("wrong").reason == "wrong (summed) on 2.8.0 with 2 ranks"
+    differing = ask_of("pass")
+    assert differing.verdict is Verdict.PARTIAL
+    assert "pass: 2 ranks on Python 3.12; wrong (summed): 2 ranks on Python 3.11" in differing.reason
+
+
 def test_one_number_of_ranks() -> None:
     assert ask(torch="2.8.0+cu128", world_size=4).verdict is Verdict.YES
     assert ask(torch="2.8.0+cu128", world_size=2).reason == "wrong (summed) on 2.8.0 with 2 ranks"
@@ -166,6 +184,16 @@ def test_the_workaround_of_a_quirk_counts_only_where_the_quirk_shows() -> None:
 def test_an_answer_is_no_boolean(torch: str) -> None:
     with pytest.raises(TypeError, match=r"look at \.verdict"):
         bool(ask(torch=torch))
+
+
+def test_an_old_id_answers_with_a_note_of_the_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renamed, "load", lambda: {"old.name": ROW})
+
+    found = ask("old.name", torch="2.9.1")
+
+    assert (found.row, found.verdict) == (ROW, Verdict.YES)
+    assert found.reason == f"old.name is called {ROW} now; passes on 2.9.1 with 2 and 4 ranks"
+    assert needs.resolve(["old.name"], made_up()) == [ROW]
 
 
 def test_a_row_that_is_not_there_is_told_with_near_ones() -> None:
@@ -259,8 +287,7 @@ def test_a_name_that_the_package_does_not_have() -> None:
     ("message", "torch", "verdict"),
     [
         ("RuntimeError: CUDA driver version is insufficient", "2.6.0+cpu", "unknown"),
-        ("RuntimeError: CUDA driver version is insufficient", "2.6.0+cu124", "no"),
-        ("RuntimeError: CUDA driver version is insufficient", "2.6.0", "no"),
+        ("RuntimeError: Invalid scalar type on CUDA", "2.6.0+cu124", "no"),
         ("RuntimeError: refused", "2.6.0+cpu", "no"),
     ],
 )
@@ -271,3 +298,42 @@ def test_a_failure_of_one_build_says_nothing_of_another(message: str, torch: str
     if verdict == "unknown":
         assert answer.reason.startswith("this build of 2.6.0 was not measured; error on 2.6.0 with 2 ranks")
         assert answer.reason.endswith("measured on another build: cuda-nodriver")
+        assert answer.release == ""
+
+
+DRIVER = [
+    "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version",
+    "RuntimeError: FSDP requires CUDA for streams",
+]
+
+
+@pytest.mark.parametrize("torch", ["2.6.0", "2.6", "2.6.0+cu124"])
+@pytest.mark.parametrize("message", DRIVER)
+def test_a_missing_driver_where_it_was_measured_is_nobody_elses_answer(message: str, torch: str) -> None:
+    found = dataset.build(
+        [record(failed(ROW, message=message), failed(ROW, 4, message), channel="2.6.0")], KNOWN, [], CATALOGUE
+    )
+    answer = published.answer(found, ROW, torch=torch)
+    assert (answer.verdict, answer.release) == (Verdict.UNKNOWN, "")
+    assert answer.reason == (
+        f"2.6.0 was measured without a CUDA driver only; error on 2.6.0 with 2 and 4 ranks: {message}"
+    )
+    near = published.answer(found, ROW, torch="2.7.0")
+    assert near.reason == "2.7.0 was not measured; 2.6.0: unknown"
+
+
+def test_what_fails_with_a_driver_too_is_told() -> None:
+    cells = [failed(ROW, message=DRIVER[0]), outcome(ROW, 4, "wrong", deviation="summed")]
+    found = dataset.build([record(*cells, channel="2.6.0")], KNOWN, [], CATALOGUE)
+    assert published.answer(found, ROW, torch="2.6.0+cu124").verdict is Verdict.NO
+    assert published.answer(found, ROW, torch="2.6.0+cu124", world_size=2).verdict is Verdict.UNKNOWN
+
+
+def test_machines_with_and_without_a_driver_are_told_apart() -> None:
+    records = [
+        record(failed(ROW, message=DRIVER[0]), channel="2.6.0"),
+        record(outcome(ROW), channel="2.6.0", flavour="cuda"),
+    ]
+    answer = published.answer(dataset.build(records, KNOWN, [], CATALOGUE), ROW, torch="2.6.0+cu124")
+    assert answer.verdict is Verdict.PARTIAL
+    assert "error: 2 ranks on the cuda-nodriver build" in answer.reason

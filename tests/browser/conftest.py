@@ -5,6 +5,7 @@ Where there is no Chromium the tests are skipped, and fail where CANISHARD_REQUI
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from playwright.sync_api import Browser, Page, Request, Response, Route
 from canishard import catalogue
 from canishard.launch.outcome import Outcome, Status
 from canishard.record import Record
+from canishard.record.unmeasured import Unmeasured
 from canishard.releases import Release
 from canishard.report.site import files
 from canishard.report.site.base import Site
@@ -96,12 +98,15 @@ def made() -> Site:
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder in which the site lies below a prefix, beside the data set."""
+    """Return a folder in which the site lies below a prefix, and below it the same with a release that failed."""
     top = tmp_path_factory.mktemp("reports")
-    for path, content in files(made()).items():
-        target = top / "some" / "prefix" / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
+    place = {"python": "3.11", "backend": "gloo", "device": "cpu", "day": "2026-01-31"}
+    failed_too = [Unmeasured(release="2.6.0", reason=ATTACK, **place)]
+    for prefix, one in {"": made(), "failed": dataclasses.replace(made(), unmeasured=failed_too)}.items():
+        for path, content in files(one).items():
+            target = top / "some" / "prefix" / prefix / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
     return top
 
 

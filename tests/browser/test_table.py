@@ -124,6 +124,16 @@ def test_only_rows_that_differ(open_page: Open) -> None:
     assert rows(page) == []
 
 
+def test_a_release_that_could_not_be_measured_makes_no_row_differ(open_page: Open) -> None:
+    page = open_page(f"failed/{TABLE}")
+    assert "2.6.0" in columns(page)
+    page.get_by_label("only rows that differ").check()
+    assert same(rows(page), [GRADIENTS, MENDED, AVG, SAVE, GPIPE])
+    choice(page, "From").select_option("2.6")
+    choice(page, "to").select_option("2.6")
+    assert rows(page) == []
+
+
 def test_families_and_features_without_a_row_are_hidden(open_page: Open) -> None:
     page = open_page(f"{TABLE}#family=fsdp2")
     heads = page.locator("#matrix tbody th[scope=rowgroup]").evaluate_all(SHOWN)

@@ -125,6 +125,19 @@ CHANGES = [
         "\n\ndef put(function):\n    T['f'] = function\n    return function\n\n@put\ndef more():\n    pass\n\n@check(feature=\"a\"",
         "first",
     ),
+    ("\n\ndef helper", "\nT = other = {}\nother['b'] = 3\n\ndef helper", "first"),
+    ("\n\ndef helper", "\nfor row in T.values():\n    row.x = 3\n\ndef helper", "first"),
+    ("\n\ndef helper", "\nseen = [row.clear() for row in (T,)]\n\ndef helper", "first"),
+    (
+        '\n\n@check(feature="a"',
+        "\n\ndef put():\n    own = T\n    own['a'] = 2\n\nseen = put()\n\n@check(feature=\"a\"",
+        "first",
+    ),
+    (
+        "\n\nclass Model(torch.nn.Module)",
+        "\n\nclass Base:\n    def __init_subclass__(cls):\n        T['c'] = cls\n\nclass Sub(Base): pass\n\nclass Model(torch.nn.Module)",
+        "first",
+    ),
     # Run for its effect alone: whatever it is, both may see it.
     ("\n\ndef helper", "\ntorch.set_default_dtype(torch.float64)\n\ndef helper", "first second"),
     ("\n\ndef helper", "\ntorch.backends.x = 1\n\ndef helper", "first second"),

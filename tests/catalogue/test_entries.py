@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from catalogue.sources_of import Files
 
 from canishard import catalogue, files, record, releases
+from canishard.catalogue import entries
 from canishard.errors import ConfigurationError
 from canishard.launch.outcome import Case
 
@@ -98,6 +100,40 @@ def test_what_cannot_be_evaluated_is_one_line_with_the_place(
     assert "\n" not in text
     assert said in text
     assert text.startswith(("family.py:12: ", "family.py:9: "))
+
+
+def test_constants_are_found_through_imports(ours: Files) -> None:
+    ours.write(
+        checks__names='OLD = ("torch.new", "torch._old")\nSIZES = (2,)\n',
+        checks__family__common="from canishard.checks.names import OLD as MOVED\n\nNEEDS = [MOVED]\n",
+        checks__family__topic="""from canishard.check import Context, check
+from canishard.checks.family.common import NEEDS
+from canishard.checks.names import SIZES
+
+
+@check(feature="f", world_sizes=SIZES, needs=[*NEEDS, "torch.more"])
+def works(context: Context): ...
+""",
+    )
+
+    (found,) = catalogue.load(ours.folder / "checks").values()
+
+    assert (found.needs, found.world_sizes) == ([["torch.new", "torch._old"], ["torch.more"]], [2])
+    assert (found.id, found.family, found.module) == (
+        "family.works",
+        "family",
+        "canishard.checks.family.topic",
+    )
+
+
+def test_files_are_read_in_the_order_in_which_modules_are_imported(tmp_path: Path) -> None:
+    for name in ("b/z", "b/a_b", "b/a", "a_b/x", "a/y", "c", "_hidden"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.py").touch()
+
+    found = [str(path.relative_to(tmp_path).with_suffix("")) for path in entries.files(tmp_path)]
+
+    assert found == ["a/y", "a_b/x", "b/a", "b/a_b", "b/z", "c"]
 
 
 def test_the_same_id_twice_is_said(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ ROWS = [
 def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
     folder = tmp_path_factory.mktemp("broken")
     shutil.copy(HERE / "broken.py", folder)
-    rules = Rules(is_refusal=lambda _: False, is_lost_peer=lambda _: False)
+    rules = Rules()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")])))
         with Launcher(Where(), rules) as found:

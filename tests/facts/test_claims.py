@@ -99,6 +99,7 @@ def test_a_table_becomes_a_claim_a_cell_but_for_what_is_left_open(tmp_path: Path
     works, unsupported = claims_file.load(path)
     assert (works.name, works.function, works.on) == ("t-all-reduce-gloo-cpu", "all_reduce", ["gloo/cpu"])
     assert works.says == "all_reduce is available on gloo for tensors on cpu."
+    assert unsupported.says == "all_reduce is not available on mpi for tensors on cpu."
     assert (works.claims, unsupported.claims) == (Stated.WORKS, Stated.UNSUPPORTED)
     covered = ["collectives.all_reduce", SUM, AVG, "collectives.all_reduce_coalesced", "ddp.all_reduce"]
     assert [case_id for case_id in covered if works.covers(case_id)] == covered[:2]
@@ -128,6 +129,7 @@ def test_the_committed_claims_fit_the_committed_records() -> None:
 )
 def test_speaks_of(release: str, backend: str, device: str, *, wanted: bool) -> None:
     assert claim().speaks_of(release, backend, device) is wanted
+    assert claim(releases="<2.10").speaks_of(release, backend, device) is wanted
 
 
 def test_the_page_is_that_of_the_minor_release() -> None:
@@ -183,6 +185,10 @@ def test_verdicts() -> None:
         (2, "cuda-nodriver"),
         (4, "cuda-nodriver"),
     ]
+    older_first = verdicts([claim(releases=">=2.6")], records)
+    assert [one.release for one in older_first if one.backend == "gloo" and one.device == "cpu"] == [
+        *("2.6.0", "2.7.0", "2.8.0", "2.9.0", "2.10.0")
+    ]
     assert verdicts([claim()], reversed(records)) == [one for one in found if one.claim.name == claim().name]
 
 
@@ -213,6 +219,15 @@ def test_lines_put_rows_that_say_the_same_together() -> None:
         (Finding.AGREES, "2.8.0", ["error"], [three]),
     ]
     assert lines([]) == []
+
+
+def test_a_range_goes_over_releases_that_have_no_cell_of_the_claim() -> None:
+    records = [
+        record(outcome(AVG), channel="2.6.0"),
+        record(outcome(SUM), outcome(AVG, status="not_run"), channel="2.7.0"),
+        record(outcome(AVG), channel="2.8.0"),
+    ]
+    assert [line.where for line in lines(verdicts([claim()], records))] == ["2.6.0 to 2.8.0"]
 
 
 # ---- what the committed records say of upstream ---------------------------------------------------

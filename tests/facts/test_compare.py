@@ -8,7 +8,7 @@ import pytest
 from made_up import failed, outcome, record
 
 from canishard.facts.compare import REGRESSIONS, CellChange, Change, changes, compare, counts
-from canishard.launch.outcome import Outcome, Status
+from canishard.launch.outcome import Kind, Outcome, Status
 
 # Rows: the old status; columns: the new one. "wrong" stands for one and the same deviation on both sides.
 HEAD = "pass wrong error unsupported missing hang crash flaky not_run infra unknown absent"
@@ -53,6 +53,13 @@ def test_the_table_is_whole() -> None:
     assert {*ORDER} == {status.value for status in Status} | {"absent"}
     assert [(old, new) for old, new, _ in PAIRS] == list(itertools.product(ORDER, ORDER))
     assert {change for _, _, change in PAIRS} == set(Change)
+
+
+@pytest.mark.parametrize(("old", "new", "change"), PAIRS)
+def test_kinds_are_compared_as_their_outcomes(old: str, new: str, change: Change) -> None:
+    before, after = (None if status == "absent" else Kind(Status(status)) for status in (old, new))
+
+    assert compare(before, after) is change
 
 
 @pytest.mark.parametrize(("old", "new", "change"), PAIRS)

@@ -128,6 +128,7 @@ def test_by_place(name: str) -> None:
 def test_by_status_row_and_time() -> None:
     assert not is_expected(entry(), built("2.9.1", "hang"))
     assert not is_expected(entry(cases=["fsdp2.*", "pp.gpipe[*"]), built("2.9.1"))
+    assert is_expected(entry(cases=["fsdp2.*", "pp.*"]), built("2.9.1"))
     assert is_expected(entry(until="2.9.2"), built("2.9.1"))
     assert not is_expected(entry(until="2.9.1"), built("2.9.1+cu128"))
     assert is_expected(entry(until="2.16.0"), built("2.16.0.dev20261130"))
@@ -154,6 +155,19 @@ def test_what_a_cell_shows_is_needed() -> None:
 
 def test_what_no_cell_shows_any_more() -> None:
     assert reasons(entry(), built("2.9.1", "pass"), built("2.8.0")) == [Reason.NO_CELL]
+    [gone] = unneeded([entry()], [built("2.9.1", "pass")])
+    assert str(gone) == f"{entry()}: none of the cells that it is about has one of its statuses any more"
+
+
+def test_another_row_that_shows_it_keeps_no_entry() -> None:
+    other = outcome("tp.mlp", status="crash")
+    found = record(built("2.9.1", "pass").cells[0], other, channel="2.9.1")
+    assert reasons(entry(), found) == [Reason.NO_CELL]
+
+
+def test_a_row_that_no_fitting_build_measured_may_be_needed() -> None:
+    elsewhere = record(outcome("tp.mlp"), channel="2.9.1")
+    assert reasons(entry(), elsewhere, built("2.8.0")) == []
 
 
 @pytest.mark.parametrize("status", ["flaky", "not_run", "unknown"])
@@ -165,6 +179,7 @@ def test_what_fits_no_row() -> None:
     found = unneeded([entry(cases=["pp.*", "old.*"])], [built("2.9.1")])
     assert [(one.reason, one.pattern) for one in found] == [(Reason.NO_ROW, "old.*")]
     assert reasons(entry(cases=["old.*"]), built("2.9.1")) == [Reason.NO_ROW]
+    assert reasons(entry(cases=["old.*"], torch=">=3"), built("2.16.0.dev20261130")) == [Reason.NO_ROW]
     assert str(found[0]) == "pp.*, old.*: crash on torch >=2.9: no row has such an id: old.*"
 
 

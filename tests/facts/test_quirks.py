@@ -46,6 +46,7 @@ def test_all_faults_are_in_one_error(tmp_path: Path) -> None:
         '[[quirk]]\nname = "three"\ntitle = "T"\nwhat = "W"\ncases = []\nshows = ["fail"]\n'
         f'[[quirk]]\nname = "one"\n{good}deviation = "("\n'
         '[[quirk]]\nname = "four"\ntitle = "T"\nwhat = "W"\ncases = ["a.*"]\nshows = ["pass", "hang"]\n'
+        '[[quirk]]\nname = "five"\ntitle = "T"\nwhat = "W"\ncases = ["a.*"]\nshows = ["not_run"]\n'
         "[[quirks]]\n",
         encoding="utf-8",
     )
@@ -63,6 +64,7 @@ def test_all_faults_are_in_one_error(tmp_path: Path) -> None:
         "quirk[3].name: one is quirk[0] already",
         "quirk[3].deviation: not a regular expression: missing ), unterminated subpattern at position 0",
         "quirk[4].shows: allowed: wrong, error, unsupported, missing, hang, crash, flaky",
+        "quirk[5].shows: allowed: wrong, error, unsupported, missing, hang, crash, flaky",
     ]
 
 
@@ -92,6 +94,11 @@ def test_is_shown_by(cell: Outcome, *, wanted: bool) -> None:
     assert quirk(deviation="summed").is_shown_by(cell) is wanted
 
 
+def test_any_of_its_patterns_covers_a_case() -> None:
+    found = quirk(cases=["pp.*", "fsdp2.*"])
+    assert [found.covers(case_id) for case_id in (ID, "pp.gpipe", "tp.mlp")] == [True, True, False]
+
+
 def test_a_message_narrows_it_down() -> None:
     narrow = quirk(shows=[Status.ERROR], message="no attribute 'record_event'$")
     assert narrow.is_shown_by(
@@ -105,7 +112,7 @@ def test_places() -> None:
         record(wrong(), outcome(ID, 4), outcome(MENDED, 2), outcome(MENDED, 4), channel="2.10.0"),
         record(outcome(ID), channel="2.9.0", flavour=CPU),
         record(wrong(), outcome(MENDED, 2), outcome(MENDED, 4, "hang"), channel="2.9.0"),
-        record(wrong(), channel="2.8.0", flavour=CPU),
+        record(wrong(), outcome(MENDED, 2, "not_run"), channel="2.8.0", flavour=CPU),
         record(wrong(), outcome(MENDED, 2, "missing"), channel="2.8.0"),
         record(outcome(ID, status="not_run"), channel="2.7.1"),
         record(outcome(ID), channel="2.6.0"),

@@ -84,8 +84,25 @@ def test_a_row_from_a_gap_to_the_newest() -> None:
             [record(outcome(ID, 2, "error"), outcome(ID, 4, "hang"))],
             "no since <=2.8.0 (error; hang)",
         ),
+        (
+            [record(outcome(ID, status="hang")), record(outcome(ID, status="hang"), python="3.12")],
+            "no since <=2.8.0 (hang)",
+        ),
+        (
+            [record(outcome(ID, names=["old"])), record(outcome(ID, names=["old"]), python="3.12")],
+            "yes since <=2.8.0 (as old)",
+        ),
+        (
+            [record(outcome(ID, status="hang")), record(outcome(ID, status="error"), python="3.12")],
+            "no since <=2.8.0 (error: 2 ranks on Python 3.12; hang: 2 ranks on Python 3.11)",
+        ),
+        (
+            [record(outcome(ID)), record(outcome(ID, status="error"), python="3.12")],
+            "partial since <=2.8.0 (error: 2 ranks on Python 3.12; pass: 2 ranks on Python 3.11)",
+        ),
     ],
-    ids=["oldest", "until", "not run", "flaky", "unlisted", "old name", "world size", "build", "two ways"],
+    ids=["oldest", "until", "not run", "flaky", "unlisted", "old name", "world size", "build", "two ways",
+         "two Pythons that agree", "two Pythons that pass", "two Pythons, two ways", "two Pythons that differ"],
 )  # fmt: skip
 def test_in_words(records: list[Record], wanted: str) -> None:
     assert str(one(records)) == wanted

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from canishard.launch import Launcher, Rules, Where, refusals
+from canishard.launch import Launcher, Where, refusals
 from canishard.launch.outcome import Case, Outcome
 
 HERE = Path(__file__).parent
@@ -27,8 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def launcher(folder: Path) -> Iterator[Launcher]:  # noqa: ARG001 - it is on the children's path
-    words = refusals.load()
-    rules = Rules(words.is_refusal, words.is_lost_peer, words.is_machine_fault)
+    rules = refusals.load().rules
     with Launcher(Where(), rules, modules=["misbehaving"]) as found:
         yield found
 

@@ -23,6 +23,7 @@ from canishard.check import Context, Stage, check
 
 HERE = Path(__file__).parent
 FOREVER_S = 3600.0
+IMPORTED_BY = os.getpid()
 
 
 def fine(context: Context) -> None:
@@ -61,6 +62,28 @@ def refuses(context: Context, on: str) -> None:
         msg = "this backend does not do that"
         raise NotImplementedError(msg)
     fine(context)
+
+
+@check(feature="refuses", world_sizes=(2,))
+def wrong_then_refuses(context: Context) -> None:
+    """A value that differs, then a refusal on every rank."""
+    fine(context)
+    context.equal("value", torch.tensor([3.0]), torch.tensor([4.0]))
+    msg = "this backend does not do that"
+    raise NotImplementedError(msg)
+
+
+class Unavailable(NotImplementedError):
+    """A refusal by another name."""
+
+
+@check(feature="refuses", world_sizes=(2,), stages=(Stage("save"), Stage("load")))
+def refuses_late(context: Context) -> None:
+    """A refusal at a later stage, by an exception derived from the plain one."""
+    fine(context)
+    if context.stage == "load":
+        msg = "not on this backend"
+        raise Unavailable(msg)
 
 
 @check(feature="rejected", world_sizes=(2,))
@@ -196,6 +219,33 @@ def flaky(context: Context) -> None:
     if context.rank == 0:
         seen.touch()
     context.equal("value", int(is_first), 0)
+
+
+@check(feature="flaky", world_sizes=(2,))
+def wrong_in_turns(context: Context) -> None:
+    """Is wrong each time, and each time in another way."""
+    fine(context)
+    seen = HERE / "turns-seen"
+    got = 2 if seen.exists() else 1
+    dist.barrier()
+    if context.rank == 0:
+        seen.touch()
+    context.equal("value", got, 0, wrong={"summed": 1, "averaged": 2})
+
+
+@check(feature="machine", world_sizes=(2,), stages=(Stage("run", process_group=False),))
+def closes_our_channel(context: Context) -> None:
+    """Closes all descriptors, what code of ours needs among them."""
+    context.equal("value", 1, 1)
+    if context.rank == 1:
+        os.closerange(3, 1000)
+
+
+@check(feature="state", world_sizes=(2,))
+def hashes(context: Context) -> None:
+    """Owes something to the seed of hashes."""
+    fine(context)
+    context.note(f"hash {hash('text')}, {HERE.name} imported by process {os.getpid() == IMPORTED_BY}")
 
 
 @check(feature="late", world_sizes=(2,))

@@ -7,14 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from canishard.launch import Launcher, Rules, ServerLost, Where, processes, watch
-from canishard.launch.outcome import Case, Outcome, Status
+from canishard.launch import Launcher, Rules, ServerLost, Where, processes, refusals, watch
+from canishard.launch.outcome import Case, Kind, Outcome, Status
 
 pytestmark = pytest.mark.torch
 
@@ -28,6 +30,11 @@ VERDICTS = [
     ("raises[on=all]@2", Status.ERROR, "RuntimeError: no good on all"),
     ("refuses[on=all]@2", Status.UNSUPPORTED, "NotImplementedError: this backend does not do that"),
     ("refuses[on=one]@2", Status.ERROR, "NotImplementedError: this backend does not do that"),
+    ("wrong_then_refuses@2", Status.ERROR, "NotImplementedError: this backend does not do that"),
+    ("refuses_late@2", Status.UNSUPPORTED, "Unavailable: not on this backend"),
+    ("wrong_in_turns@2", Status.FLAKY, "1 wrong (averaged), 1 wrong (summed); value: got 1, wanted 0"),
+    ("closes_our_channel@2", Status.INFRA, "code 70 in phase body, not of the check's doing: OSError: "),
+    ("hashes@2", Status.PASS, ""),
     ("rejected@2", Status.MISSING, "unexpected keyword argument 'colour'"),
     ("inner_type_error@2", Status.ERROR, "TypeError: object of type 'int' has no len()"),
     ("missing@2", Status.MISSING, "torch.distributed.no_such_thing does not exist (nor torch.neither)"),
@@ -134,6 +141,103 @@ def test_deviation_is_named_with_got_and_wanted_from_every_rank(run: Run) -> Non
     assert [rank.mismatches[0]["max_abs_diff"] for rank in outcome.attempts[0].ranks] == [2.0, 2.0]
 
 
+def test_a_value_noted_before_a_refusal_is_in_the_evidence(run: Run) -> None:
+    outcome = run("wrong_then_refuses@2")
+
+    assert [rank.mismatches[0]["got"] for rank in outcome.attempts[0].ranks] == [
+        "[3] shape=(1,) dtype=float32"
+    ] * 2
+    (note,) = outcome.notes
+    assert note.startswith("before that a value differed: value: got [3] ")
+
+
+def test_a_refusal_is_recognised_later_whatever_its_stage_and_its_class(run: Run) -> None:
+    outcome = run("refuses_late@2")
+
+    assert [rank.refused for rank in outcome.attempts[0].ranks] == [False, False, True, True]
+    assert refusals.load().still_says(outcome)
+
+
+def test_the_second_server_differs_in_what_a_rank_inherits(
+    launcher: Launcher, cases: dict[str, Case]
+) -> None:
+    first, second = (
+        launcher._attempt(cases["hashes@2"], slot, "fork").ranks[0].notes[0] for slot in ("first", "second")
+    )
+
+    assert first.partition(",")[0] != second.partition(",")[0]
+    assert (first.endswith("False"), second.endswith("True")) == (True, True)
+
+
+def test_a_sampled_pass_is_run_under_the_second_server(launcher: Launcher, run_again: Run) -> None:
+    launcher.sampled = frozenset({("misbehaving.good", 2)})
+    try:
+        outcome = run_again("good@2")
+    finally:
+        launcher.sampled = frozenset()
+
+    assert [attempt.start_method for attempt in outcome.attempts] == ["fork", "fork"]
+
+
+ODD_NAMES = ["a space", "a#b", "a?b", "a%20b", "a'b", "a;b", "\u00fc\u4e2d", 'a"b', "a&b=c+d"]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_ranks_meet_in_a_folder_of_any_name(
+    launcher: Launcher, cases: dict[str, Case], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    monkeypatch.setattr(launcher._server("first", "fork"), "directory", folder)
+
+    for case in ("good@2", "stages@2", "sees_state@2"):
+        attempt = launcher._attempt(cases[case], "first", "fork")
+        assert (attempt.status, attempt.message) == (Status.PASS, "")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_temporary_folder_of_any_name_will_do(
+    cases: dict[str, Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a b#c?d%20e'f;\u00fc"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+
+    with Launcher(Where(), Rules(), modules=["misbehaving"]) as launcher:
+        found = {
+            method: launcher._attempt(cases["good@2"], method, method).status for method in ("fork", "spawn")
+        }
+
+    assert found == {"fork": Status.PASS, "spawn": Status.PASS}
+    assert list(folder.iterdir()) == []
+
+
+def test_a_hang_in_which_no_rank_met_another_is_infra(
+    launcher: Launcher, cases: dict[str, Case], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "never_joins.py").write_text("import time\ntime.sleep(3600)\n")
+    monkeypatch.setattr(launcher, "where", Where(backend_module="never_joins"))
+
+    attempt = launcher._attempt(cases["gated_gather@2"], "first", "fork")
+
+    assert attempt.status is Status.INFRA
+    assert attempt.message.startswith("no rank got through init_process_group, in ")
+
+
+def test_a_rank_that_never_starts_is_infra(
+    launcher: Launcher, cases: dict[str, Case], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "starts_late.py").write_text(
+        "import os, time\ntime.sleep(3600 * (os.environ.get('RANK') == '1'))\nfrom misbehaving import good\n"
+    )
+    monkeypatch.setattr(watch, "START_S", 2.0)
+    case = msgspec.structs.replace(cases["good@2"], module="starts_late")
+
+    attempt = launcher._attempt(case, "first", "fork")
+
+    assert (attempt.status, attempt.message) == (Status.INFRA, "rank 1 never started")
+
+
 def test_a_grave_status_is_confirmed_by_spawn_and_a_plain_one_by_a_second_server(run: Run) -> None:
     methods = {
         name: [a.start_method for a in run(name).attempts]
@@ -150,7 +254,7 @@ def test_a_grave_status_is_confirmed_by_spawn_and_a_plain_one_by_a_second_server
 def test_a_status_that_differs_from_the_baseline_is_confirmed_by_spawn(
     launcher: Launcher, run_again: Run
 ) -> None:
-    launcher.baseline = {("misbehaving.good", 2): Status.WRONG}
+    launcher.baseline = {("misbehaving.good", 2): Kind(Status.WRONG, "summed")}
     try:
         outcome = run_again("good@2")
     finally:
@@ -203,9 +307,8 @@ def test_a_sigkill_while_the_kernel_killed_for_memory_is_infra(
 DISK = """
 import json, sys
 from canishard.launch import refusals
-from canishard.launch import Launcher, Rules, Where
-words = refusals.load()
-rules = Rules(words.is_refusal, words.is_lost_peer, words.is_machine_fault)
+from canishard.launch import Launcher, Where
+rules = refusals.load().rules
 with Launcher(Where(), rules, modules=["misbehaving"]) as launcher:
     cases = {case.id: case for case in launcher.cases()}
     names = ["disk_full", "good", "disk_full", "good"]
@@ -251,7 +354,7 @@ def good(context):
 def test_a_server_with_threads_is_not_forked_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "threaded.py").write_text(THREADED)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
-    rules = Rules(lambda _: False, lambda _: False)
+    rules = Rules()
 
     with Launcher(Where(), rules, modules=["threaded"]) as launcher:
         outcome = launcher.run(launcher.cases()[0])

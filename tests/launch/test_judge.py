@@ -6,38 +6,55 @@ from typing import Any
 
 import pytest
 
-from canishard.launch.judge import RankState, Rules, Run, judge, teardown_notes
+from canishard.launch.judge import RankState, Run, judge, teardown_notes
 from canishard.launch.outcome import Status
+from canishard.launch.verdict import OUR_EXIT_CODE, Rules
 
-RULES = Rules(
-    is_refusal=lambda text: "refused" in text,
-    is_lost_peer=lambda text: "by peer" in text,
-    is_machine_fault=lambda text: "No space" in text,
-)
+RULES = Rules(refusals=["refused"], lost_peers=["by peer"], machine_faults=["No space"])
 ABORT, KILLED = 6, 9
+OURS = OUR_EXIT_CODE << 8
+
+
+def account(
+    *mismatches: dict[str, Any], compared: int = 1, error: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    return {
+        "compared": compared,
+        "mismatches": list(mismatches),
+        "measurements": {},
+        "notes": [],
+        "error": error,
+    }
+
+
+def mismatch(*deviations: str) -> dict[str, Any]:
+    return {"label": "x", "got": "2", "wanted": "1", "deviations": list(deviations)}
 
 
 def ok(rank: int, **other: Any) -> RankState:
-    report = {"result": "ok", "mismatches": [], "measurements": {}, "notes": []}
-    return RankState(rank, phase="teardown", report=report, exit_status=0, **other)
+    return RankState(rank, phase="teardown", report=account(), exit_status=0, **other)
 
 
 def wrong(rank: int, *deviations: str) -> RankState:
-    mismatch = {"label": "x", "got": "2", "wanted": "1", "deviations": list(deviations)}
-    return RankState(
-        rank, phase="teardown", report={"result": "wrong", "mismatches": [mismatch]}, exit_status=0
-    )
+    return RankState(rank, phase="teardown", report=account(mismatch(*deviations)), exit_status=0)
 
 
-def raised(rank: int, message: str, at: float = 1.0, **flags: bool) -> RankState:
-    error = {"type": "RuntimeError", "message": message, "call_rejected": False, "refused": False, **flags}
-    report = {"result": "error", "error": error}
-    return RankState(rank, phase="body", report=report, exit_status=0, failed_at=at)
+def raised(
+    rank: int, message: str, at: float = 1.0, *, noted: bool = False, phase: str = "body", **flags: bool
+) -> RankState:
+    error = {
+        "text": f"RuntimeError: {message}",
+        "call_rejected": False,
+        "refused": False,
+        "fault": False,
+        **flags,
+    }
+    report = account(*([mismatch("summed")] if noted else []), error=error)
+    return RankState(rank, phase=phase, report=report, exit_status=0, failed_at=at)
 
 
-def fault(rank: int) -> RankState:
-    error = {"type": "CheckFault", "message": "the check compared nothing"}
-    return RankState(rank, phase="report", report={"result": "fault", "error": error}, exit_status=0)
+def idle(rank: int) -> RankState:
+    return RankState(rank, phase="report", report=account(compared=0), exit_status=0)
 
 
 def died(rank: int, status: int, phase: str = "body") -> RankState:
@@ -84,7 +101,63 @@ def stuck(rank: int, phase: str = "body") -> RankState:
             "RuntimeError: No space left",
         ),
         ([died(0, ABORT), raised(1, "No space left")], Status.INFRA, "RuntimeError: No space left"),
-        ([ok(0), fault(1)], Status.INFRA, "CheckFault: the check compared nothing"),
+        ([ok(0), idle(1)], Status.INFRA, "the check compared nothing"),
+        (
+            [ok(0), raised(1, "equals the right one", fault=True)],
+            Status.INFRA,
+            "RuntimeError: equals the right one",
+        ),
+        # What was noted before a rank raised: no rank refused before data moved.
+        ([raised(0, "refused", noted=True), raised(1, "refused")], Status.ERROR, "RuntimeError: refused"),
+        (
+            [raised(0, "refused"), raised(1, "no", noted=True, refused=True)],
+            Status.ERROR,
+            "RuntimeError: refused",
+        ),
+        (
+            [raised(0, "no x", call_rejected=True), raised(1, "no x", noted=True, call_rejected=True)],
+            Status.ERROR,
+            "RuntimeError: no x",
+        ),
+        ([wrong(0, "summed"), raised(1, "refused")], Status.ERROR, "RuntimeError: refused"),
+        # Each rank has to say it.
+        ([raised(0, "no x", call_rejected=True), raised(1, "bad")], Status.ERROR, "RuntimeError: no x"),
+        ([raised(0, "bad"), raised(1, "no x", call_rejected=True)], Status.ERROR, "RuntimeError: bad"),
+        ([raised(0, "bad"), raised(1, "refused")], Status.ERROR, "RuntimeError: bad"),
+        ([raised(0, "bad"), raised(1, "no", refused=True)], Status.ERROR, "RuntimeError: bad"),
+        ([raised(0, "refused"), raised(1, "closed by peer")], Status.ERROR, "RuntimeError: refused"),
+        ([raised(0, "refused"), stuck(1)], Status.ERROR, "RuntimeError: refused"),
+        ([raised(0, "x\nrefused"), raised(1, "x\nrefused")], Status.ERROR, "RuntimeError: x\nrefused"),
+        ([ok(0), raised(1, "closed by peer")], Status.ERROR, "RuntimeError: closed by peer"),
+        # No rank met another: a place where nothing can be measured.
+        ([stuck(0, "init"), stuck(1, "init")], Status.INFRA, "no rank got through init_process_group"),
+        (
+            [raised(0, "closed by peer", phase="init"), stuck(1, "init")],
+            Status.INFRA,
+            "no rank got through init_process_group",
+        ),
+        ([stuck(0, "init"), stuck(1, "start")], Status.INFRA, "rank 1 never started"),
+        ([stuck(0, ""), stuck(1, "init")], Status.INFRA, "rank 0 never started"),
+        ([ok(0), stuck(1, "init")], Status.HANG, "no report by the deadline, in phase init"),
+        ([raised(0, "bad", phase="init"), stuck(1, "init")], Status.ERROR, "RuntimeError: bad"),
+        # Code of ours that fails.
+        ([ok(0), died(1, OURS)], Status.INFRA, "code 70 in phase body, not of the check's doing: no output"),
+        (
+            [died(0, ABORT), died(1, OURS)],
+            Status.INFRA,
+            "code 70 in phase body, not of the check's doing: no output",
+        ),
+        (
+            [stuck(0, "init"), died(1, 1 << 8, "")],
+            Status.INFRA,
+            "code 1 in phase start, not of the check's doing: no output",
+        ),
+        (
+            [stuck(0, "init"), died(1, ABORT, "start")],
+            Status.INFRA,
+            "signal SIGABRT in phase start, not of the check's doing: no output",
+        ),
+        ([stuck(0, "init"), died(1, ABORT, "init")], Status.CRASH, "signal SIGABRT in phase init"),
     ],
 )
 def test_verdict(ranks: list[RankState], status: Status, message: str) -> None:
@@ -116,10 +189,39 @@ def test_a_fault_of_ours_comes_before_everything() -> None:
         ([wrong(0, "summed"), wrong(1, "averaged")], "averaged; summed"),
         ([wrong(0, "rank 0's value", "unchanged"), wrong(1, "unchanged")], "unchanged"),
         ([ok(0), wrong(1)], "no known deviation"),
+        ([wrong(0, "unchanged", "summed"), wrong(1, "averaged", "unchanged")], "unchanged"),
+        ([wrong(0, "a", "b"), wrong(1, "b"), wrong(2, "a")], "a; b"),
     ],
 )
 def test_the_deviation_that_explains_every_rank_is_named(ranks: list[RankState], deviation: str) -> None:
     assert judge(Run(ranks), RULES, "fork").deviation == deviation
+
+
+def test_a_value_that_differed_before_a_rank_raised_is_kept() -> None:
+    verdict = judge(Run([raised(0, "refused"), raised(1, "refused", noted=True)]), RULES, "fork")
+
+    assert [rank.mismatches for rank in verdict.ranks] == [[], [mismatch("summed")]]
+    assert verdict.notes == ["before that a value differed: x: got 2, wanted 1"]
+    assert verdict.deviation == ""
+
+
+def test_a_status_that_tells_of_the_value_needs_no_note() -> None:
+    assert judge(Run([ok(0), wrong(1, "summed")]), RULES, "fork").notes == []
+
+
+def test_the_evidence_says_which_rank_refused() -> None:
+    verdict = judge(Run([raised(0, "bad", refused=True), raised(1, "refused")]), RULES, "fork")
+
+    assert [rank.refused for rank in verdict.ranks] == [True, False]
+
+
+def test_what_failed_of_ours_is_said_by_its_last_line() -> None:
+    late = died(1, OURS)
+    late.output = "Traceback\n  File\nImportError: no module named canishard.check\n"
+
+    message = judge(Run([ok(0), late]), RULES, "fork").message
+
+    assert message.endswith("not of the check's doing: ImportError: no module named canishard.check")
 
 
 def test_the_first_failing_rank_is_the_first_in_time_and_the_text_the_lowest_ranks() -> None:

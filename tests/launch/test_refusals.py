@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_up import outcome
@@ -42,6 +43,10 @@ SHORT = [
     "OSError: [Errno 24] Too many open files",
     "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 MiB.",
 ]
+NO_DRIVER = [
+    "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version",
+    "RuntimeError: FSDP requires CUDA for streams",
+]
 NEITHER = [
     "RuntimeError: Invalid scalar type",
     "AttributeError: 'Stream' object has no attribute 'record_event'",
@@ -54,15 +59,17 @@ NEITHER = [
 
 @pytest.mark.parametrize("text", [*REFUSED, *LOST, *SHORT, *NEITHER])
 def test_the_committed_wordings(text: str) -> None:
-    assert refusals.refusals()(text) is (text in REFUSED)
-    assert refusals.lost_peers()(text) is (text in LOST)
-    assert refusals.load().is_machine_fault(text) is (text in SHORT)
+    rules = refusals.load().rules
+    assert rules.is_refusal(text) is (text in REFUSED)
+    assert rules.is_lost_peer(text) is (text in LOST)
+    assert rules.is_machine_fault(text) is (text in SHORT)
+    assert refusals.load().lacks_driver(text) is (text in NO_DRIVER)
 
 
 def test_no_committed_wording_is_both() -> None:
     words = refusals.load()
-    assert not [row.example for row in words.refusals if words.is_lost_peer(row.example)]
-    assert not [row.example for row in words.lost_peers if words.is_refusal(row.example)]
+    assert not [row.example for row in words.refusals if words.rules.is_lost_peer(row.example)]
+    assert not [row.example for row in words.lost_peers if words.rules.is_refusal(row.example)]
 
 
 def test_all_faults_are_in_one_error(tmp_path: Path) -> None:
@@ -120,3 +127,53 @@ def test_an_earlier_outcome_holds_while_the_wordings_say_the_same(
     earlier = outcome("family.subject", status=status, attempts=attempts)
 
     assert refusals.load().still_says(earlier) is still
+
+
+def test_a_wording_of_a_missing_driver_is_held_to_its_example(tmp_path: Path) -> None:
+    path = tmp_path / "refusals.toml"
+    path.write_text('[[no_driver]]\npattern = "no driver"\nexample = "RuntimeError: no"\n', encoding="utf-8")
+    with pytest.raises(ConfigurationError) as raised:
+        refusals.load(path)
+    assert str(raised.value).split("; refusals.toml: ") == [
+        "refusals.toml: no_driver[0]: needs seen_on, a torch release, or link, where it was reported",
+        "no_driver[0].pattern: does not match its own example",
+    ]
+
+
+def said(*errors: str, stage: str = "run", refused: bool = False, noted: bool = False) -> list[RankEvidence]:
+    mismatches: list[Any] = [{"label": "x"}] if noted else []
+    return [
+        RankEvidence(
+            rank=rank, phase="body", stage=stage, error=error, refused=refused, mismatches=mismatches
+        )
+        for rank, error in enumerate(errors)
+    ]
+
+
+OTHER = "Unavailable: not here"
+
+
+@pytest.mark.parametrize(
+    ("status", "attempts", "still"),
+    [
+        (Status.UNSUPPORTED, [[*said("", "", stage="save"), *said(REFUSED[1], stage="load")]], True),
+        (Status.ERROR, [[*said("", "", stage="save"), *said(REFUSED[1], stage="load")]], False),
+        (Status.UNSUPPORTED, [said(OTHER, OTHER, refused=True)], True),
+        (Status.ERROR, [said(OTHER, OTHER, refused=True)], False),
+        (Status.ERROR, [said(REFUSED[1], REFUSED[1], noted=True)], True),
+        (Status.UNSUPPORTED, [said(REFUSED[1], REFUSED[1], noted=True)], False),
+        (Status.ERROR, [said(OTHER, OTHER), said(REFUSED[1], REFUSED[1])], False),
+        (Status.UNSUPPORTED, [said(REFUSED[1], REFUSED[1]), said(OTHER, OTHER)], False),
+    ],
+    ids=[
+        "refused at a later stage", "an error at a later stage that is a refusal today", "a derived class",
+        "a derived class, then an error", "a value differed before", "a refusal though a value differed before",
+        "the second attempt would be a refusal", "the second attempt would be none",
+    ],
+)  # fmt: skip
+def test_an_earlier_outcome_is_judged_by_each_attempts_last_stage(
+    status: Status, attempts: list[list[RankEvidence]], still: bool
+) -> None:
+    made = [Attempt(status=status, start_method="fork", ranks=ranks) for ranks in attempts]
+
+    assert refusals.load().still_says(outcome("family.subject", status=status, attempts=made)) is still

@@ -43,7 +43,7 @@ def launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
         (tmp_path / "written.py").write_text(text, encoding="utf-8")
         path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
         monkeypatch.setenv("PYTHONPATH", path)
-        rules = Rules(is_refusal=lambda _: False, is_lost_peer=lambda _: False)
+        rules = Rules()
         return Launcher(Where(), rules, modules=["written"])
 
     return of

@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 RUN = """
 import sys
 from canishard.launch import Launcher, Rules, Where
-with Launcher(Where(), Rules(lambda text: False, lambda text: False), modules=["misbehaving"]) as launcher:
+with Launcher(Where(), Rules(), modules=["misbehaving"]) as launcher:
     server = launcher._servers["first"]
     print(server.run, server.directory, server.process.pid, flush=True)
     case = next(case for case in launcher.cases() if case.id == "misbehaving.stuck_with_children")

@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from made_up import canaries, record, saved
+from nightly.nights import Story
 from nightly.rehearsal import CONFIRMED, CONTROL, ROOT, Recorded, begin, committed, replaced
 
-from canishard import record
+from canishard import record as record_files
+from canishard import releases
+from canishard.errors import ConfigurationError
 from canishard.launch.outcome import Status
 from canishard.nightly import night, state, verdict
 from canishard.nightly.state import NightVerdict
@@ -91,9 +95,9 @@ def test_a_control_that_is_not_what_its_record_says_confirms_nothing(tmp_path: P
         def __call__(self, command: Sequence[str], environ: Mapping[str, str], log: Path) -> int:
             code = super().__call__(command, environ, log)
             if f"checks({CONTROL})" in command:
-                [found] = record.load_all(log.parent)
+                [found] = record_files.load_all(log.parent)
                 found = replaced(found, (GPIPE, 2), status=Status.CRASH)
-                record.save(found, log.parent / f"{found.name}.json")
+                record_files.save(found, log.parent / f"{found.name}.json")
             return code
 
     _, found = run(tmp_path, Faulty(), "--torch", "2.9.1")
@@ -147,5 +151,48 @@ def test_the_first_night_is_a_baseline(tmp_path: Path) -> None:
     code, found = run(tmp_path, Watched(), "--torch", "2.9.1")
 
     assert (code, found.verdict, found.suspects.changed) == (0, NightVerdict.BASELINE, [])
-    [kept] = record.load_all(tmp_path / "out" / night.CONFIRMED)
+    [kept] = record_files.load_all(tmp_path / "out" / night.CONFIRMED)
     assert [cell.key for cell in kept.cells] == [cell.key for cell in committed("2.9.1").cells]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("pass", "crash", 10),
+        ("pass", "wrong:summed", 10),
+        ("crash", "pass", 0),
+        ("crash", "error", 0),
+        ("pass", "pass", 0),
+    ],
+)
+def test_only_a_change_for_the_worse_has_an_exit_code(old: str, new: str, code: int) -> None:
+    story = Story()
+    story.night({GPIPE: old})
+    story.night({GPIPE: new})
+    assert night.exit_code(story.last) == code
+
+
+@pytest.mark.parametrize("place", [{"backend": "mpi"}, {"device": "cuda"}], ids=["backend", "device"])
+def test_each_backend_and_device_has_a_confirmed_record_of_its_own(
+    tmp_path: Path, place: dict[str, str]
+) -> None:
+    other, own = record(*canaries(), channel="nightly", **place), record(*canaries(), channel="nightly")
+    saved(tmp_path / night.CONFIRMED, other)
+    assert night.confirmed_record(tmp_path, "gloo", "cpu") is None
+    saved(tmp_path / night.CONFIRMED, own)
+    assert night.confirmed_record(tmp_path, "gloo", "cpu") == own
+    assert night.confirmed_record(tmp_path, **{"backend": "gloo", "device": "cpu", **place}) == other
+
+
+def test_what_a_night_is_about_where_nothing_is_said(tmp_path: Path) -> None:
+    rows = releases.load()
+
+    def begun(*options: str) -> night.Measurement:
+        return night.Measurement(night.parse(["--state", str(tmp_path), *options]), ROOT, Recorded())
+
+    assert begun().control == rows[-1]
+    assert begun("--control", CONTROL).control.version == CONTROL
+    assert begun("--date", "2026-01-02").date == "2026-01-02"
+    assert nightlies.is_date(begun().date)
+    with pytest.raises(ConfigurationError, match=r"^--control 0\.1: unknown release"):
+        begun("--control", "0.1")

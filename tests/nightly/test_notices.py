@@ -53,7 +53,7 @@ def test_the_body_says_all_that_is_asked_for() -> None:
         "nox -s \"checks(2.16.0.dev20260102)\" -- --case 'prim.scatter[op=avg]' --backend gloo --device cpu",
         " --device cpu --world-size 2 --fresh",
         "nox -s bisect -- 'prim.scatter[op=avg]' --good 2026-01-01 --bad 2026-01-02",
-        r"<code>reproduce/prim.scatter-op\~avg.py</code>",
+        r"<code>canishard reproduce 'prim.scatter\[op=avg\]'</code> writes, one file that needs torch alone",
         "Last looked at: `2.16.0.dev20260102+cpu` (2026-01-02).",
     ]:
         assert words in body, words

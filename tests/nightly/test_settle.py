@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from made_up import environment, outcome, record
 from nightly.nights import PIPE, cell
 
 from canishard.facts.compare import CellChange, Change, compare
 from canishard.launch.outcome import Status
-from canishard.nightly.settle import Ruling, needed, settle
+from canishard.nightly.settle import Ruling, control_statuses, needed, settle
+from canishard.releases import Release
 
 
 def change(old: str, new: str) -> CellChange:
@@ -120,3 +122,60 @@ def test_of_two_frequent_ways_the_nights_own_is_taken() -> None:
     )
     assert found.change.new is not None
     assert found.change.new.status is Status.ERROR
+
+
+CONTROL = Release(version="2.9.1", python="3.11")
+DIGESTS = {"a.x": "a" * 16, "a.y": "b" * 16}
+
+
+def test_what_the_control_is_expected_to_do_is_what_its_record_says() -> None:
+    cells = [
+        outcome("a.x", 2, "crash", digest="a" * 16),
+        outcome("a.x", 4, digest="a" * 16),
+        outcome("a.y", 2, digest="0" * 16),
+        outcome("a.gone", 2),
+    ]
+    expected = control_statuses(CONTROL, environment("nightly"), [record(*cells, channel="2.9.1")], DIGESTS)
+    assert expected == {("a.x", 2): Status.CRASH, ("a.x", 4): Status.PASS}
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"channel": "2.9.0"},
+        {"backend": "mpi"},
+        {"device": "cuda"},
+        {"flavour": "cpu"},
+        {"python": "3.12"},
+    ],
+    ids=lambda place: next(iter(place)),
+)
+def test_a_record_of_elsewhere_expects_nothing_of_the_control(place: dict[str, str]) -> None:
+    other = record(outcome("a.x", 2, "crash", digest="a" * 16), **{"channel": "2.9.1", **place})
+    own = record(outcome("a.x", 2, "hang", digest="a" * 16), channel="2.9.1")
+    night = environment("nightly")
+    assert control_statuses(CONTROL, night, [other], DIGESTS) == {}
+    assert control_statuses(CONTROL, night, [other, own], DIGESTS) == {("a.x", 2): Status.HANG}
+
+
+@pytest.mark.parametrize("control", ["error pass", "flaky flaky", "hang error"])
+def test_without_a_record_the_control_has_to_agree_with_itself(control: str) -> None:
+    assert ruling("pass", "crash", "crash crash crash", control, "unknown") is Ruling.INFRA
+
+
+def test_a_row_that_is_new_or_gone_is_settled_as_any_other() -> None:
+    crash = cell(PIPE, "crash")
+    new = CellChange(id=PIPE, world_size=2, change=Change.ADDED, old=None, new=crash)
+    gone = CellChange(id=PIPE, world_size=2, change=Change.LOST_COVERAGE, old=crash, new=None)
+    passes = [cell(PIPE, "pass")] * 2
+
+    assert needed(gone) == (3, 2)
+    assert settle(new, [crash] * 3, passes, Status.UNKNOWN).ruling is Ruling.STANDS
+    found = settle(gone, [cell(PIPE, "not_run")] * 3, passes, Status.UNKNOWN)
+    assert found.ruling is Ruling.STANDS
+    assert found.change.new == cell(PIPE, "not_run")
+
+
+def test_a_side_that_never_ran_is_told() -> None:
+    found = settle(change("pass", "crash"), [], [], Status.PASS)
+    assert found.why == "too few runs of the new build (new: no run; control: no run)"

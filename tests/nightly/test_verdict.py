@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from made_up import record
+from made_up import outcome, record
 from nightly.nights import (
     GRADIENTS,
     OTHER,
@@ -166,6 +166,20 @@ def test_not_even_where_the_baseline_that_was_handed_in_had_it() -> None:
     assert list(night.undecided) == [(PIPE, 2)]
 
 
+def test_why_nothing_is_known_of_a_cell() -> None:
+    before = measured(1, dict.fromkeys((PIPE, TRAIN, OTHER, PRIM), "pass"))
+    flaky = [outcome(PIPE, status="flaky"), outcome(TRAIN, status="flaky", message="pass, then crash")]
+    cells = [*flaky, outcome(OTHER, status="not_run")]
+    tonight = msgspec.structs.replace(before, cells=cells)
+    found = suspects(before, tonight, [], {cell.key for cell in before.cells})
+    assert verdict.judged("2026-01-02", before, tonight, found, []).undecided == {
+        (PIPE, 2): "flaky",
+        (TRAIN, 2): "flaky: pass, then crash",
+        (OTHER, 2): "could not be run there",
+        (PRIM, 2): "not measured: the machine's or our fault",
+    }
+
+
 # ---- the file ------------------------------------------------------------------------------------
 
 
@@ -196,6 +210,18 @@ def test_a_night_says_nothing_of_what_is_no_row(case_id: str) -> None:
     night = verdict.judged("2026-01-01", before, tonight, found, [])
     with pytest.raises(RecordError, match="is no cell"):
         verdict.decode(verdict.encode(night))
+
+
+@pytest.mark.parametrize(("size", "is_cell"), [(1, True), (0, False), (-1, False)])
+def test_a_night_says_nothing_of_no_ranks(size: int, *, is_cell: bool) -> None:
+    before, tonight = record(outcome(PIPE, size)), record(outcome(PIPE, size, "crash"))
+    night = verdict.judged("2026-01-01", before, tonight, suspects(before, tonight, [], {(PIPE, size)}), [])
+    content = verdict.encode(night)
+    if is_cell:
+        assert verdict.decode(content) == night
+        return
+    with pytest.raises(RecordError, match="is no cell"):
+        verdict.decode(content)
 
 
 def test_every_change_is_every_list() -> None:

@@ -16,6 +16,7 @@ from canishard.errors import ConfigurationError, StaleReportError
 from canishard.facts.steadiness import Steadiness
 from canishard.launch.outcome import Status
 from canishard.record import Record
+from canishard.record.unmeasured import Unmeasured, keep, load
 from canishard.report import text
 from canishard.report.excerpt import BEGIN, END, filled
 from canishard.report.table import MEANINGS, SYMBOLS, Shown, groups, rows
@@ -320,6 +321,47 @@ def test_a_readme_without_its_markers(readme: str) -> None:
     assert str(raised.value) == f"README.md: needs one {BEGIN} and one {END} after it, each once"
 
 
+# ---- what could not be measured ------------------------------------------------------------------
+
+FAILED = Unmeasured(
+    release="2.4.0", python="3.11", backend="gloo", device="cpu", reason="no <wheel>", day="2026-01-31"
+)
+
+
+def test_a_release_that_could_not_be_measured_has_a_column_with_the_reason() -> None:
+    page = report.render(records(), RELEASES, QUIRKS, [FAILED])
+    measured = section(page, "## Measured: gloo on cpu, linux x86\\_64")
+    assert measured.endswith(
+        "\n\n2.4.0 could not be measured: no &lt;wheel&gt; (Python 3.11, 2026-01-31).\n\nNot measured: 2.10.0."
+    )
+    lines = cells(section(page, "### fsdp2"))
+    assert lines[0][-1] == "2.4.0<br>could not be measured"
+    assert {line[-1] for line in lines[1:]} == {SYMBOLS[Status.UNKNOWN]}
+
+
+def test_such_a_column_changes_neither_the_order_of_rows_nor_another_place() -> None:
+    without, having = (report.render(records(), RELEASES, QUIRKS, some) for some in ([], [FAILED]))
+    ids = [[line[0] for line in cells(section(page, "### fsdp2"))] for page in (without, having)]
+    assert ids[0] == ids[1]
+    (other,) = groups([record(outcome("a.x"), backend="mpi")], [FAILED])
+    assert [column.channel for column in other.columns] == ["2.8.0"]
+    (plain,) = groups([record(outcome("a.x"), outcome("b.x", 2, "hang"))], [FAILED])
+    assert [row.id for row in rows(plain)] == ["b.x", "a.x"]
+    assert [column.channel for column in plain.measured] == ["2.8.0"]
+
+
+def test_the_report_takes_it_from_the_checkout_until_there_is_a_record(checkout: Path) -> None:
+    for release in ("2.4.0", "2.8.0"):
+        keep(checkout / "matrix", release, "3.11", ["--backend=gloo"], "no wheel")
+    assert [one.release for one in load(checkout / "matrix")] == ["2.4.0"]
+    assert (
+        "2.4.0 could not be measured" in report.committed(checkout)[Path("reports/COMPATIBILITY.md")].decode()
+    )
+    pages = report.site_files(checkout)
+    assert pages[report.SITE / "table/gloo-cpu-2.html"].count(b"2.4.0 could not be measured: no wheel") == 1
+    assert b"could not be measured" in pages[report.SITE / "index.html"]
+
+
 # ---- writing and checking ------------------------------------------------------------------------
 
 
@@ -336,15 +378,15 @@ def checkout(tmp_path: Path) -> Path:
 def test_write_then_check(checkout: Path) -> None:
     (checkout / "README.md").write_text(f"# Title\n{BEGIN}\n{END}\n", encoding="utf-8")
     written = {path.as_posix() for path in report.write(checkout)}
-    assert written >= {
+    badges = {path for path in written if path.startswith("reports/badges/gloo-cpu/")}
+    assert badges
+    assert written - badges == {
         "README.md",
         "matrix/evidence.schema.json",
         "matrix/record.schema.json",
         "reports/COMPATIBILITY.md",
-        "reports/canishard.csv",
         "reports/canishard.json",
         "reports/canishard.schema.json",
-        "reports/site/index.html",
     }
     assert report.write(checkout) == []
     report.check(checkout)
@@ -356,49 +398,67 @@ def test_a_checkout_without_a_readme(checkout: Path) -> None:
     report.check(checkout)
 
 
+def test_the_site_is_whole_and_lies_in_its_folder_alone(checkout: Path) -> None:
+    written = {path.relative_to(report.SITE).as_posix() for path in report.write_site(checkout)}
+    assert written >= {"index.html", "canishard.json", "canishard.csv", "canishard.schema.json"}
+    assert report.write_site(checkout) == []
+    (checkout / report.SITE / "left.html").write_text("of a row that is gone", encoding="utf-8")
+    assert report.write_site(checkout) == [report.SITE / "left.html"]
+    assert not (checkout / report.SITE / "left.html").exists()
+
+
+def test_git_ignores_the_site_and_what_is_committed_is_no_part_of_it() -> None:
+    root = files.checkout()
+    lines = (root / ".gitignore").read_text(encoding="utf-8").splitlines()
+    assert f"/{report.SITE.as_posix()}/" in lines
+    assert not [path for path in report.committed(root) if report.SITE in path.parents]
+
+
 def test_stale_files_are_named(checkout: Path) -> None:
     report.write(checkout)
     (checkout / "reports" / "COMPATIBILITY.md").write_text("edited", encoding="utf-8")
     (checkout / "matrix" / "record.schema.json").unlink()
-    (checkout / "reports" / "site" / "left.html").write_text("of a row that is gone", encoding="utf-8")
+    (checkout / "reports" / "badges" / "left.svg").write_text("of a row that is gone", encoding="utf-8")
     with pytest.raises(StaleReportError) as raised:
         report.check(checkout)
     assert str(raised.value) == (
-        "not what matrix/ gives: reports/COMPATIBILITY.md, matrix/record.schema.json, reports/site/left.html; "
+        "not what matrix/ gives: reports/COMPATIBILITY.md, matrix/record.schema.json, reports/badges/left.svg; "
         "run `nox -s report` and commit the result"
     )
     report.write(checkout)
     report.check(checkout)
-    assert not (checkout / "reports" / "site" / "left.html").exists()
+    assert not (checkout / "reports" / "badges" / "left.svg").exists()
 
 
 def test_no_path_of_this_machine_is_in_what_is_generated(checkout: Path) -> None:
-    for content in report.outputs(checkout).values():
+    for content in [*report.committed(checkout).values(), *report.site_files(checkout).values()]:
         assert str(checkout).encode() not in content
 
 
-def test_without_the_template_engine_it_says_what_to_install(
+def test_without_the_template_engine_all_but_the_site_is_written_and_it_says_what_to_install(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("canishard.report.site")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delattr(report, "site", raising=False)
     monkeypatch.setitem(sys.modules, "jinja2", None)
+    report.write(checkout)
+    report.check(checkout)
     with pytest.raises(ConfigurationError, match=r"pip install 'canishard\[report\]'"):
-        report.outputs(checkout)
+        report.write_site(checkout)
 
 
 def test_a_nightly_column_that_is_stale_says_so(checkout: Path) -> None:
     nightly = record(*canaries(), outcome(ID, 2), channel="nightly")
-    content = report.outputs(checkout, [report.Nightly(record=nightly, stale="2026-11-28")])
+    content = report.site_files(checkout, [report.Nightly(record=nightly, stale="2026-11-28")])
     table = content[Path("reports/site/table/gloo-cpu-2.html")].decode()
     assert "nightly" in table
     assert table.count("stale since 2026-11-28") == 1
     assert "stale since 2026-11-28" in content[Path("reports/site/index.html")].decode()
-    assert b"stale since" not in report.outputs(checkout)[Path("reports/site/index.html")]
+    assert b"stale since" not in report.site_files(checkout)[Path("reports/site/index.html")]
 
 
 def test_the_first_page_says_how_steady_the_suite_is(checkout: Path) -> None:
     steady = Steadiness(torch="2.8.0+cpu", date="2026-11-30", runs=2, cells=10, differing=[])
-    page = report.outputs(checkout, [], steady)[Path("reports/site/index.html")].decode()
+    page = report.site_files(checkout, [], steady)[Path("reports/site/index.html")].decode()
     assert "How steady it is: 0 of 10 cells differed from the first run" in page

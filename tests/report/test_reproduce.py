@@ -1,4 +1,4 @@
-"""A row's script stands alone, keeps hostile text inside its docstring, and shows what the record says."""
+"""A check's script stands alone, keeps hostile text inside its docstring, and shows what the record says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 import builtins
 import functools
 import importlib.util
-import itertools
+import inspect
 import os
 import re
 import subprocess
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import made_up
 import pytest
 from made_up import outcome
 
@@ -22,12 +23,11 @@ from canishard import catalogue, files, record
 from canishard.catalogue import Entry
 from canishard.errors import ConfigurationError
 from canishard.facts import quirks
-from canishard.launch import refusals
-from canishard.launch.judge import RankState, Rules, Run, judge
+from canishard.launch import accounts, refusals, verdict
 from canishard.launch.outcome import Outcome, Status
 from canishard.record import Record
-from canishard.report import reproduce, reproduce_verdict
-from canishard.report.reproduce_verdict import Rank
+from canishard.report import reproduce
+from canishard.report.table import groups
 
 ENTRIES = catalogue.load()
 RECORDS = record.load_all(files.matrix_dir() / "results")
@@ -40,15 +40,19 @@ def cells_of(row: str) -> list[tuple[str, Outcome]]:
     return [(found.environment.channel, cell) for found in RECORDS for cell in found.cells if cell.id == row]
 
 
+CHECKS = list({reproduce.name(entry): entry.id for entry in reversed(ENTRIES.values())}.values())
+"""The first row of each check."""
+
+
 @functools.cache
 def script_of(row: str) -> str:
-    return reproduce.script(ENTRIES[row], cells_of(row))
+    return reproduce.script(reproduce.rows_of(ENTRIES[row], ENTRIES), cells_of(row))
 
 
 # -- the text -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("row", ENTRIES)
+@pytest.mark.parametrize("row", CHECKS)
 def test_a_script_is_python_3_10_and_has_every_name_that_it_uses(row: str) -> None:
     tree = ast.parse(script_of(row), feature_version=(3, 10))
 
@@ -68,7 +72,7 @@ def test_a_script_is_python_3_10_and_has_every_name_that_it_uses(row: str) -> No
     assert used - defined == set()
 
 
-@pytest.mark.parametrize("row", ENTRIES)
+@pytest.mark.parametrize("row", CHECKS)
 def test_a_script_imports_torch_and_the_standard_library_alone(row: str) -> None:
     imported: set[str] = set()
     for node in ast.walk(ast.parse(script_of(row))):
@@ -104,7 +108,7 @@ def test_the_head_says_how_to_run_it_and_what_was_seen_where() -> None:
         ("2.7.1", outcome(GRADIENTS, 2, "wrong", deviation="summed", message="got 2")),
     ]
 
-    head = ast.get_docstring(ast.parse(reproduce.script(ENTRIES[GRADIENTS], seen))) or ""
+    head = ast.get_docstring(ast.parse(reproduce.script([ENTRIES[GRADIENTS]], seen))) or ""
 
     assert head.startswith(f"{ENTRIES[GRADIENTS].title}.\n")
     assert "    python SCRIPT --ranks 2\n    torchrun --nproc-per-node 2 SCRIPT\n" in head
@@ -113,8 +117,54 @@ def test_the_head_says_how_to_run_it_and_what_was_seen_where() -> None:
     )
 
 
+def test_a_check_of_several_rows_has_one_script_with_the_row_as_its_option() -> None:
+    average, total = "collectives.all_reduce[op=avg]", "collectives.all_reduce[op=sum]"
+    rows = reproduce.rows_of(ENTRIES[average], ENTRIES)
+
+    text = reproduce.script(rows, [])
+
+    assert rows[0].id == average
+    assert {row.id for row in rows} == {row for row in ENTRIES if row.startswith("collectives.all_reduce[")}
+    assert reproduce.name(ENTRIES[average]) == reproduce.name(ENTRIES[total])
+    assert table_in(text) == {row.id: (row.world_sizes, row.params, row.needs) for row in rows}
+    head = ast.get_docstring(ast.parse(text)) or ""
+    assert f"    python SCRIPT --row '{average}' --ranks 2\n" in head
+    assert f"    torchrun --nproc-per-node 2 SCRIPT --row '{average}'\n" in head
+    assert f"That is its first row; --list lists all {len(rows)}." in head
+
+
+def table_in(text: str) -> Any:
+    """Return the table of rows of a script."""
+    names: dict[str, Any] = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in {"SCRIPT_ROWS", "SCRIPT_NEEDS"}:
+            names[ast.unparse(node.targets[0])] = eval(ast.unparse(node.value), dict(names))  # noqa: S307 - our own text
+    return names["SCRIPT_ROWS"]
+
+
+def test_each_check_has_a_name_of_its_own() -> None:
+    names = {(entry.module, entry.function): reproduce.name(entry) for entry in ENTRIES.values()}
+    assert len(set(names.values())) == len(names)
+    assert all(re.fullmatch(r"[\w.]+\.py", name) for name in names.values())
+
+
+def test_where_a_cell_was_measured_is_said_as_far_as_it_takes() -> None:
+    one, other = made_up.record(outcome("a.x")), made_up.record(outcome("a.x"), channel="2.9.1")
+    assert places([one, other]) == ["2.9.1", "2.8.0"]
+    cpu, mpi = (made_up.record(outcome("a.x"), **place) for place in ({"flavour": "cpu"}, {"backend": "mpi"}))
+    assert places([one, cpu]) == ["2.8.0 cpu", "2.8.0 nodrv"]
+    assert places([one, mpi]) == [
+        "2.8.0 (gloo on cpu, linux x86_64)",
+        "2.8.0 (mpi on cpu, linux x86_64)",
+    ]
+
+
+def places(records: list[Record]) -> list[str]:
+    return [place for place, _ in reproduce.observed(groups(records))["a.x"]]
+
+
 def test_a_row_that_was_not_measured_says_so() -> None:
-    assert "It was not measured yet." in reproduce.script(ENTRIES[GRADIENTS], [])
+    assert "It was not measured yet." in reproduce.script([ENTRIES[GRADIENTS]], [])
 
 
 def test_several_stages_cannot_be_run_by_torchrun_and_the_head_says_so() -> None:
@@ -140,10 +190,10 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_stays_in_the_docstring(text: str) -> None:
-    plain = ast.parse(reproduce.script(ENTRIES[GRADIENTS], []))
+    plain = ast.parse(reproduce.script([ENTRIES[GRADIENTS]], []))
     seen = [(text, outcome(GRADIENTS, 2, "wrong", deviation=text, message=text))]
 
-    tree = ast.parse(reproduce.script(ENTRIES[GRADIENTS], seen).encode())
+    tree = ast.parse(reproduce.script([ENTRIES[GRADIENTS]], seen).encode())
 
     assert [ast.dump(node) for node in tree.body[1:]] == [ast.dump(node) for node in plain.body[1:]]
     head = ast.get_docstring(tree, clean=False) or ""
@@ -156,90 +206,53 @@ def test_a_name_that_two_parts_want_is_said(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigurationError, match=r"bad\.it: .* is taken there: leaves \(bad\.py and check\.py\)"
     ):
-        reproduce.script(catalogue.load(tmp_path)["bad.it"], [], tmp_path)
+        reproduce.script([catalogue.load(tmp_path)["bad.it"]], [], tmp_path)
 
 
-def test_what_a_decorator_needs_stands_before_it(tmp_path: Path) -> None:
-    write(tmp_path, "LIST = [1]\nSIZES = tuple(LIST)\nLATER = 3\n", "LATER", world_sizes="SIZES")
+@pytest.mark.parametrize(
+    ("head", "body", "sizes", "parts"),
+    [
+        (
+            "def later():\n    return 3\nLIST = [1]\nSIZES = tuple(LIST)\n",
+            "later()",
+            "SIZES",
+            ["LIST = [1]", "SIZES = tuple(LIST)", "def it(context", "def later()"],
+        ),
+        (
+            "def made():\n    return (2,)\nSIZES = (2,)\nOTHER = made()\n",
+            "OTHER",
+            "SIZES",
+            ["def made()", "OTHER = made()", "def it(context"],
+        ),
+        (
+            'T = {"a": 1}\nT["b"] = 2\nT.update(c=3)\nif T:\n    T["d"] = 4\n',
+            "T",
+            "(2,)",
+            ['T = {"a": 1}', 'T["b"] = 2', "T.update(c=3)", 'T["d"] = 4', "def it(context"],
+        ),
+    ],
+    ids=["of the decorator", "of a constant", "what is run for its effect"],
+)
+def test_what_is_run_at_import_stands_before_the_check_and_functions_after(
+    head: str, body: str, sizes: str, parts: list[str], tmp_path: Path
+) -> None:
+    entry = write(tmp_path, head, body, world_sizes=sizes)
 
-    text = reproduce.script(catalogue.load(tmp_path)["bad.it"], [], tmp_path)
+    text = reproduce.script([entry], [], tmp_path)
 
-    parts = ["LIST = [1]", "SIZES = tuple(LIST)", "def it(context", "LATER = 3"]
     assert sorted(parts, key=text.index) == parts
 
 
 # -- the verdict ----------------------------------------------------------------------------------------------
 
-LOST, REFUSED = "Connection reset by peer", "Cannot use ReduceOp.AVG with Gloo"
-MISMATCHES: list[dict[str, Any]] = [
-    {"label": "x", "got": "2", "wanted": "1", "deviations": names} for names in (["a", "b"], ["b"], [])
-]
-DID: dict[str, dict[str, Any]] = {
-    "pass": {},
-    "wrong a or b": {"mismatches": [MISMATCHES[0]]},
-    "wrong b": {"mismatches": [MISMATCHES[1]]},
-    "wrong": {"mismatches": [MISMATCHES[2]]},
-    "error": {"message": "bad"},
-    "refused": {"message": REFUSED},
-    "not implemented": {"message": "no", "refused": True},
-    "rejected": {"message": "no x", "rejected": True},
-    "lost": {"message": LOST},
-    "fault": {"message": "nothing", "fault": True},
-    "short": {"message": "No space left on device"},
-    "abort": {"code": -6},
-    "left": {"code": 0},
-    "stuck": {"phase": "body"},
-    "not started": {"phase": "start"},
-}
 
+def test_a_script_decides_by_the_launchers_own_rules_and_wordings() -> None:
+    text = script_of(GRADIENTS)
 
-def as_judged(rank: int, did: dict[str, Any]) -> RankState:
-    if "code" in did:
-        return RankState(rank, phase="body", exit_status=-did["code"], failed_at=1.0)
-    if "phase" in did:
-        return RankState(rank, phase=did["phase"], killed=True)
-    if "message" not in did:
-        found = did.get("mismatches", [])
-        report = {"result": "wrong" if found else "ok", "mismatches": found}
-        return RankState(rank, phase="teardown", exit_status=0, report=report)
-    flags = {"call_rejected": did.get("rejected", False), "refused": did.get("refused", False)}
-    error = {"type": "RuntimeError", "message": did["message"], **flags}
-    result = "fault" if did.get("fault") else "error"
-    return RankState(
-        rank, phase="body", exit_status=0, report={"result": result, "error": error}, failed_at=1.0
-    )
-
-
-def as_seen(rank: int, did: dict[str, Any]) -> Rank:
-    if "code" in did:
-        words = "signal SIGABRT" if did["code"] else "code 0 without a report"
-        return Rank(rank, phase="body", exit=words)
-    if "phase" in did:
-        return Rank(rank, phase=did["phase"])
-    if "message" not in did:
-        return Rank(rank, phase="report", report={"compared": 1, "mismatches": did.get("mismatches", [])})
-    flags = {name: did.get(name, False) for name in ("rejected", "refused", "fault")}
-    return Rank(rank, phase="body", report={"error": {"text": f"RuntimeError: {did['message']}", **flags}})
-
-
-@pytest.mark.parametrize("names", list(itertools.product(DID, DID)), ids=" and ".join)
-def test_a_script_decides_as_the_launcher_does(
-    names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = refusals.load()
-    monkeypatch.setattr(reproduce_verdict, "REFUSALS", [item.pattern for item in words.refusals])
-    monkeypatch.setattr(reproduce_verdict, "LOST_PEERS", [item.pattern for item in words.lost_peers])
-    monkeypatch.setattr(reproduce_verdict, "MACHINE_FAULTS", [item.pattern for item in words.machine_faults])
-    rules = Rules(words.is_refusal, words.is_lost_peer, words.is_machine_fault)
-
-    judged = judge(Run([as_judged(rank, DID[name]) for rank, name in enumerate(names)]), rules, "fork")
-    status, said = reproduce_verdict.verdict([as_seen(rank, DID[name]) for rank, name in enumerate(names)])
-
-    assert status == judged.status.value
-    if judged.status is Status.WRONG:
-        assert said == judged.deviation
-    elif judged.status is not Status.INFRA:
-        assert said == judged.message
+    for shared in (verdict.decide, verdict.error_of, verdict.Rules, accounts.report_of, accounts.described):
+        assert re.sub(r"  # noqa.*", "", inspect.getsource(shared)) in text
+    for item in refusals.load().refusals:
+        assert f"    {item.pattern!r}," in text
 
 
 # -- running --------------------------------------------------------------------------------------------------
@@ -341,7 +354,7 @@ def test_a_script_fails_on_a_release_as_its_record_says(
 ) -> None:
     done = run(script_of(cell.id), tmp_path, "--ranks", str(cell.world_size), python=python)
 
-    assert f"torch {release}" in done.stdout
+    assert f"{cell.id}, torch {release}" in done.stdout
     assert observed(done).startswith(expected(cell))
     assert done.returncode == 1
 
@@ -352,9 +365,9 @@ def write(folder: Path, head: str, body: str, **declared: str) -> Entry:
     (folder / "bad.py").write_text(
         "from __future__ import annotations\nimport os\nimport torch.distributed as dist\n"
         f"from canishard.check import Context, check\n\n{head}\n\n"
-        f'@check(feature="f"{options})\ndef it(context: Context) -> None:\n    """It."""\n    {body}\n'
+        f'@check(feature="f"{options})\ndef it(context: Context, n: int = 0) -> None:\n    """It."""\n    {body}\n'
     )
-    return catalogue.load(folder)["bad.it"]
+    return next(iter(catalogue.load(folder).values()))
 
 
 ABORT = "os.abort() if context.rank else dist.barrier()"
@@ -384,7 +397,7 @@ def test_what_a_rank_does_is_told(
 ) -> None:
     entry = write(tmp_path, "", body, deadline_s="4.0")
 
-    done = run(reproduce.script(entry, [], tmp_path), tmp_path, launcher=launcher)
+    done = run(reproduce.script([entry], [], tmp_path), tmp_path, launcher=launcher)
 
     assert observed(done) == said
     assert told in done.stdout
@@ -393,10 +406,55 @@ def test_what_a_rank_does_is_told(
 
 
 @pytest.mark.torch
+def test_another_row_is_run_where_it_is_asked_for_and_a_bad_one_is_told(tmp_path: Path) -> None:
+    write(tmp_path, "", "context.equal('n', n, 1)", params='{"n": (1, 2)}', world_sizes="(3,)")
+    rows = list(catalogue.load(tmp_path).values())
+    text = reproduce.script(rows, [], tmp_path)
+
+    first = run(text, tmp_path)
+    assert (first.stdout.partition(",")[0], observed(first)) == ("bad.it[n=1]", "pass")
+    assert "3 ranks" in first.stdout
+    second = run(text, tmp_path, "--row", "bad.it[n=2]", "--ranks", "1")
+    assert (second.stdout.partition(",")[0], second.returncode) == ("bad.it[n=2]", 1)
+    assert run(text, tmp_path, "--list").stdout == "bad.it[n=1]\nbad.it[n=2]\n"
+    bad = run(text, tmp_path, "--row", "bad.it[n=3]")
+    assert bad.returncode == 2
+    assert bad.stderr.endswith(
+        "no row bad.it[n=3]; did you mean bad.it[n=2] or bad.it[n=1]? --list lists them\n"
+    )
+
+
+@pytest.mark.torch
+def test_the_rows_of_a_table_have_one_script_and_each_its_recipe_and_needs(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(
+        "from canishard.check import Context, Row, check\n\n\ndef twice(value):\n    return 2 * value\n\n\n"
+        'TABLE = {"same": abs, "twice": twice, "absent": Row(recipe=abs, needs=["torch.no"])}\n\n\n'
+        '@check(feature="f", rows={"op": TABLE}, world_sizes=(1,))\n'
+        'def it(context: Context, recipe, op):\n    """It."""\n    context.equal("a", recipe(3), 3)\n'
+    )
+    text = reproduce.script(list(catalogue.load(tmp_path).values()), [], tmp_path)
+
+    for op, said in {"same": "pass", "twice": "wrong (no known", "absent": "missing (torch.no does"}.items():
+        assert observed(run(text, tmp_path, "--row", f"bad.it[op={op}]")).startswith(said), op
+
+
+@pytest.mark.torch
+def test_ranks_meet_in_a_temporary_folder_of_any_name(tmp_path: Path) -> None:
+    folder = tmp_path / "a b#c?d%20e'f;\u00fc"
+    folder.mkdir()
+    entry = write(tmp_path, "", "dist.barrier(); context.equal('a', 1, 1)")
+
+    done = run(reproduce.script([entry], [], tmp_path), folder)
+
+    assert (observed(done), done.returncode) == ("pass", 0)
+    assert list(folder.glob("tmp*")) == []
+
+
+@pytest.mark.torch
 def test_a_name_that_does_not_exist_is_told_before_a_rank_starts(tmp_path: Path) -> None:
     entry = write(tmp_path, "", "context.equal('a', 1, 2)", needs='[("torch.no", "torch.never")]')
 
-    done = run(reproduce.script(entry, [], tmp_path), tmp_path)
+    done = run(reproduce.script([entry], [], tmp_path), tmp_path)
 
     assert observed(done) == "missing (torch.no does not exist (nor torch.never))"
     assert "rank" not in done.stdout.replace("2 ranks", "")

@@ -11,7 +11,6 @@ from made_up import failed, outcome, quirk, record
 
 from canishard.answers import dataset, needs, published
 from canishard.answers.dataset import Dataset
-from canishard.facts.compare import Change
 from canishard.record import Record
 from canishard.report import formats, terminal
 from canishard.report.table import MEANINGS, SYMBOLS
@@ -132,10 +131,6 @@ def test_the_same_build_is_compared_and_another_is_said() -> None:
     assert diff("2.8.0", "2.9.1", found=dataset.build(other, KNOWN, [], {}))[1] == (
         "Another build (cuda -> cpu): a change may be due to that."
     )
-
-
-def test_every_change_has_its_words() -> None:
-    assert {*terminal.CHANGES, Change.SAME} == set(Change)
 
 
 # ---- check ---------------------------------------------------------------------------------------

@@ -119,7 +119,7 @@ Collect = Callable[[str, str], list[Case]]
 def collect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collect]:
     """Return what asks one server for the cases of an argument: each answer comes from a fresh child."""
     folder = tmp_path_factory.mktemp("own")
-    rules = Rules(is_refusal=lambda _: False, is_lost_peer=lambda _: False)
+    rules = Rules()
     with Launcher(Where(), rules, own=OwnChecks({}, [str(folder)])) as launcher:
 
         def of(name: str, text: str) -> list[Case]:
@@ -153,6 +153,34 @@ def test_own_cases_come_after_ours_which_stay_as_they_are(collect: Collect) -> N
     assert len(own[0].digest) == 16
 
 
+TABLE = """
+from canishard.check import Row
+TABLE = {"plus": Row(recipe=lambda x: x + 1, title="Plus", where={"n": 1}), "twice": lambda x: x * 2}
+"""
+
+
+@torch_needed
+def test_rows_of_an_own_table_are_each_measured_for_themselves(collect: Collect) -> None:
+    text = declared(
+        "rows={'op': TABLE}, params={'n': (1, 2)}, exclude=[{'n': 2, 'world_size': 4}]", ", recipe, op, n"
+    )
+    first = {case.key: case for case in collect("tabled", f"{TABLE}{text}") if case.module == "tabled"}
+    again = collect("tabled2", f"{TABLE.replace('x * 2', 'x * 3')}{text}")
+    mended = {
+        (case.id.replace("2.", ".", 1), case.world_size): case for case in again if case.module == "tabled2"
+    }
+
+    assert {(row, size): case.title for (row, size), case in first.items()} == {
+        ("tabled.works[op=plus,n=1]", 2): "Plus",
+        ("tabled.works[op=plus,n=1]", 4): "Plus",
+        ("tabled.works[op=twice,n=1]", 2): "It works",
+        ("tabled.works[op=twice,n=1]", 4): "It works",
+        ("tabled.works[op=twice,n=2]", 2): "It works",
+    }
+    same = {key[0] for key, case in first.items() if mended[key].digest == case.digest}
+    assert same == {"tabled.works[op=plus,n=1]"}
+
+
 FAULTS = [
     ("gone", "import no_such_module\n", InfraError, "gone.py: cannot be imported: ModuleNotFoundError: No module named"),
     ("old", "from torch import no_such_name\n", InfraError, "old.py: cannot be imported: ImportError: cannot import"),
@@ -163,6 +191,9 @@ FAULTS = [
     ("types", declared(), ConfigurationError, "the name types stands for "),
     ("untitled", f"{HEAD}@check(feature='f')\ndef works(c): pass\n", ConfigurationError, "a check needs a docstring"),
     ("twice", declared() + declared(), ConfigurationError, "twice.works: declared twice"),
+    ("starred", f"from math import *\n{declared()}", ConfigurationError, "starred.py:1: from math import *: nobody"),
+    ("odd", declared("params={'n': (1,)}, exclude=[{'n': 2}]", ", n"), ConfigurationError, "n=2: allowed: 1"),
+    ("grown", "T = dict(a=1)\n" + declared("rows={'op': T}", ", r, op"), ConfigurationError, "T: a table of rows is a"),
     ("odd", declared('params={"x": ["a b"]}', ", x"), ConfigurationError, "'odd.works[x=a b]' is no id: no blank"),
     ("tensor", declared('params={"x": [torch.ones(1)]}', ", x"), ConfigurationError, "x=tensor([1.]): expected texts"),
     ("sizes", declared("world_sizes=(0,)"), ConfigurationError, "world_sizes=(0,): expected numbers of ranks"),

@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 from canishard import pytest_plugin
+from canishard.catalogue import renamed
+from canishard.session.items import Checks
 
 torch_needed = pytest.mark.torch
 RELEASE: tuple[str, ...] = ()
@@ -59,6 +61,21 @@ def test_another_project_that_defines_our_options_itself_is_untouched(tmp_path: 
     done = pytest_in(tmp_path, "--backend", "ours", "-q")
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_old_id_selects_the_row_that_has_another_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renamed, "load", lambda: {"a.old": "a.new[op=x]"})
+    lines: list[str] = []
+    terminal = SimpleNamespace(write_line=lines.append)
+    collector: Any = SimpleNamespace(
+        state=SimpleNamespace(
+            cases=[SimpleNamespace(id="a.new[op=x]")], option=SimpleNamespace(case=["a.old", "b.*"])
+        ),
+        config=SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin={"terminalreporter": terminal}.get)),
+    )
+
+    assert vars(Checks)["_patterns"].func(collector) == ["a.new[op=x]", "b.*"]
+    assert lines == ["canishard: --case: a.old is called a.new[op=x] now"]
 
 
 def test_auto_workers_leave_no_rank_waiting_for_a_core(monkeypatch: pytest.MonkeyPatch) -> None:

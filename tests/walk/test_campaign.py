@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from canishard import releases
-from canishard.record import suite
+from canishard.record import suite, unmeasured
 from canishard.releases import Release
 from canishard.walk import campaign, install
 from canishard.walk.campaign import Options, main, parse
@@ -166,6 +166,21 @@ def test_a_failed_install_is_infra_and_the_others_go_on(
     assert "7.2.0: infra: no wheel\n" in capsys.readouterr().out
     # What was half installed is not built upon.
     assert sorted(path.name for path in nox.envs.iterdir()) == ["checks-7-1-0", "checks-7-3-0"]
+
+
+def test_what_cannot_be_measured_leaves_its_reason_until_it_can(nox: FakeNox) -> None:
+    nox.fails["7.2.0"] = (1, "nox > Command uv pip install failed with exit code 1:\nno wheel\n")
+    nox.says["7.3.0"] = {"infra": "torch cannot be imported", "exit_code": 11}
+    assert main(["--device", "cuda"], nox.root, nox) == 11
+    found = unmeasured.load(nox.root / "matrix")
+    assert [(one.release, one.python, one.device, one.reason) for one in found] == [
+        ("7.2.0", "3.11", "cuda", "no wheel"),
+        ("7.3.0", "3.11", "cuda", "torch cannot be imported"),
+    ]
+    nox.fails.clear()
+    nox.says.clear()
+    assert main(["--device", "cuda"], nox.root, nox) == 0
+    assert unmeasured.load(nox.root / "matrix") == []
 
 
 def test_a_changed_cell_is_named_and_outranks_infra(nox: FakeNox, capsys: pytest.CaptureFixture[str]) -> None:
@@ -385,3 +400,20 @@ def test_the_time_left_is_known_from_earlier_runs(nox: FakeNox, capsys: pytest.C
     said = capsys.readouterr().out
     assert "release 1 of 3 · 7.1.0 · installing, then checking · about 15 min left" in said
     assert "about 5 min left" in said
+
+
+def test_a_python_that_cannot_be_had_is_one_line_and_the_others_go_on(
+    nox: FakeNox, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = Release(version="7.1.0", python="3.11", also_python=("3.12", "3.13"), ci=True)
+    monkeypatch.setattr(releases, "load", lambda: [row])
+    missing = "Session checks(7.1.0-py3.12) failed: Python interpreter 3.12 not found."
+    nox.fails["7.1.0-py3.12"] = (1, f"nox > Running session checks(7.1.0-py3.12)\nnox > {missing}\n")
+
+    assert main([], nox.root, nox) == 11
+    assert nox.ran == ["7.1.0", "7.1.0-py3.12", "7.1.0-py3.13"]
+    told = [line for line in capsys.readouterr().out.splitlines() if ": infra: " in line]
+    assert told == [f"7.1.0-py3.12: infra: Running session checks(7.1.0-py3.12) / {missing}"]
+
+    assert main([], nox.root, nox) == 11
+    assert nox.ran[3:] == ["7.1.0-py3.12"], "what is known of one Python is not taken for another"

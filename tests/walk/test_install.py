@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
+from made_up import AWKWARD
+from packaging.requirements import Requirement
 
-from canishard.errors import DiskSpaceError
+from canishard import releases
+from canishard.errors import ConfigurationError, DiskSpaceError
 from canishard.releases import Release
 from canishard.walk import install
 from canishard.walk.install import (
@@ -39,6 +44,51 @@ def test_a_wheel_is_required_by_its_path(tmp_path: Path) -> None:
     assert install.requirements(release) == [f"torch @ {wheel.as_uri()}"]
 
 
+def path_of(requirement: str) -> str:
+    """Return the path that an installer reads in a requirement by address."""
+    found = Requirement(requirement)
+    assert found.url is not None
+    assert found.marker is None
+    address = urlsplit(found.url)
+    assert (address.query, address.fragment) == ("", "")
+    return url2pathname(address.path)
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+def test_what_is_installed_may_lie_below_any_name(name: str, tmp_path: Path) -> None:
+    wheel = tmp_path / name / "torch-7.2.0-cp311-cp311-linux_x86_64.whl"
+    wheel.parent.mkdir()
+    wheel.touch()
+    [release] = releases.select([RELEASE], [str(wheel)])
+    assert path_of(install.requirements(release)[0]) == str(wheel)
+    command = install.into_folder(tmp_path / name / "folder", tmp_path / name, "/bin/python")
+    assert path_of(command[-2]) == str(tmp_path / name)
+    assert command[-3] == str(tmp_path / name / "folder")
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+def test_wheels_are_found_in_a_folder_of_any_name(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "torch-7.1.0+cpu-cp311-cp311-linux_x86_64.whl").touch()
+    address = folder.as_uri()
+    said = [{"PIP_FIND_LINKS": f"/nowhere {address}"}, {"UV_FIND_LINKS": f"/nowhere,{address}"}]
+    said += [{"UV_FIND_LINKS": str(folder)}] if "," not in name else []
+    said += [{"PIP_FIND_LINKS": str(folder)}] if " " not in name else []
+    assert [need_bytes(RELEASE, "pypi", environ) for environ in said] == [install.CPU_BUILD_BYTES] * len(said)
+
+
+def test_a_folder_that_parts_a_path_is_refused(tmp_path: Path) -> None:
+    install.require_one_place(tmp_path)
+    with pytest.raises(ConfigurationError) as raised:
+        install.require_one_place(tmp_path / f"a{os.pathsep}b")
+    assert "move the checkout" in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("backend", "release", "index", "expected"),
     [
@@ -61,6 +111,10 @@ def test_options_of_the_installer(backend: str, release: Release, index: str, ex
         (
             {"PIP_FIND_LINKS": "wheels  https://example.org/w"},
             {"UV_FIND_LINKS": "wheels,https://example.org/w"},
+        ),
+        (
+            {"PIP_FIND_LINKS": "/my,wheels https://example.org/a,b"},
+            {"UV_FIND_LINKS": "file:///my%2Cwheels,https://example.org/a,b"},
         ),
         ({"PIP_FIND_LINKS": "wheels", "UV_FIND_LINKS": "mine"}, {}),
         ({"PIP_INDEX_URL": "https://example.org/simple"}, {"UV_DEFAULT_INDEX": "https://example.org/simple"}),
@@ -170,7 +224,8 @@ def test_into_folder(monkeypatch: pytest.MonkeyPatch, has_uv: bool, starts: list
     monkeypatch.setattr("shutil.which", lambda _name: "/bin/uv" if has_uv else None)
     command = install.into_folder(Path("folder"), Path("project"), "/bin/python")
     assert command[: len(starts)] == starts
-    assert command[-4:] == ["--target", "folder", "project", "pytest>=8"]
+    address = Path("project").absolute().as_uri()
+    assert command[-4:] == ["--target", "folder", f"canishard @ {address}", "pytest>=8"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="makes a program of a file by its mode")

@@ -14,6 +14,14 @@ from canishard.walk import newest
 TEXT = """# A comment that stays.
 pins = ["numpy==2.4.6"]
 
+[[python]]
+version = "3.11"
+why = "Old."
+
+[[python]]
+version = "3.12"
+why = "New."
+
 [[release]]
 version = "2.4.0"
 released = "2024-07-24"

@@ -86,9 +86,18 @@ def _unlike(here: Environment, there: Environment) -> list[bool]:
 
 
 def common(column: Record, measured: Record) -> tuple[Record, Record]:
-    """Return both with those cells only that were run on both sides."""
+    """Return both with those cells only that were run on both sides.
+
+    Of another build, one that failed for want of a CUDA driver counts as not run: it tells of its machine.
+    """
+    is_other = column.environment.flavour != measured.environment.flavour
     run = [
-        {cell.key for cell in one.cells if cell.status is not Status.NOT_RUN} for one in (column, measured)
+        {
+            cell.key
+            for cell in one.cells
+            if cell.status is not Status.NOT_RUN and not (is_other and published.lacks_driver(cell))
+        }
+        for one in (column, measured)
     ]
     keys = run[0] & run[1]
     return _only(column, keys), _only(measured, keys)

@@ -16,9 +16,10 @@ from packaging.version import Version
 
 from canishard.answers.dataset import Dataset
 from canishard.answers.published import Answer, Verdict, answer, measured_releases, near, version_of
-from canishard.catalogue import ids
+from canishard.catalogue import ids, renamed
 from canishard.errors import ConfigurationError
 from canishard.record.environment import channel_key
+from canishard.releases import is_specifier
 
 _COMMA = re.compile(r",(?![^\[]*\])")
 """A comma that is not within the brackets of an id."""
@@ -72,6 +73,7 @@ def resolve(needs: Iterable[str], dataset: Dataset) -> list[str]:
 
 
 def _rows(need: str, dataset: Dataset) -> list[str]:
+    need, _ = renamed.resolve(need, dataset.by_id)
     if need in dataset.by_id:
         return [need]
     if "*" in need or "?" in need:
@@ -131,7 +133,7 @@ def select(
     known = sorted({*dataset.releases, *measured}, key=channel_key)
     found: set[str] = set()
     for wanted in torch or [">=0"]:
-        if wanted[:1] not in {"<", ">", "=", "!", "~"}:
+        if not is_specifier(wanted):
             version_of(wanted)
             found.add(wanted)
             continue

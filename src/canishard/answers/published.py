@@ -21,9 +21,11 @@ from packaging.version import InvalidVersion, Version
 from canishard import files
 from canishard.answers import dataset
 from canishard.answers.dataset import Dataset, Row, Seen
+from canishard.catalogue import resolve
 from canishard.errors import ConfigurationError, RecordError
 from canishard.facts.quirks import NOT_MEASURED
 from canishard.facts.support import Span, support
+from canishard.launch import refusals
 from canishard.launch.outcome import Outcome, Status
 from canishard.record import Record
 from canishard.record.environment import MOVING_CHANNELS, channel_key
@@ -128,9 +130,11 @@ def answer(
     world_size: int | None = None,
 ) -> Answer:
     """Say what ``supports`` says, by another data set."""
+    row, called = resolve(row, dataset.by_id)
     asked = _Question(
         dataset=dataset,
         row=require(dataset, row),
+        note=called,
         torch=str(torch),
         version=version_of(torch),
         backend=backend,
@@ -147,9 +151,9 @@ def answer(
     if verdict is Verdict.YES:
         return asked.answer(verdict, reason, release=release)
     if asked.other_build(seen[release]) and any(_OF_THE_BUILD.search(one.message) for one in outcomes):
-        return asked.answer(
-            Verdict.UNKNOWN, f"this build of {release} was not measured; {reason}", release=release
-        )
+        return asked.answer(Verdict.UNKNOWN, f"this build of {release} was not measured; {reason}")
+    if verdict is Verdict.UNKNOWN:
+        return asked.answer(verdict, f"{release} was measured without a CUDA driver only; {reason}")
     shown = [quirk for quirk in dataset.quirks if any(map(quirk.is_shown_by, outcomes))]
     candidates = [*asked.row.workarounds, *(quirk.workaround for quirk in shown if quirk.workaround)]
     passing = (other for other in candidates if asked.judged(other, release)[0] is Verdict.YES)
@@ -215,6 +219,8 @@ class _Question:
 
     dataset: Dataset
     row: Row
+    note: str
+    """Which id the row has now, where another one was asked for."""
     torch: str
     version: Version
     backend: str
@@ -230,7 +236,7 @@ class _Question:
             device=self.device,
             world_size=self.world_size,
             verdict=verdict,
-            reason=reason,
+            reason="; ".join(filter(None, [self.note, reason])),
             **more,
         )
 
@@ -247,10 +253,16 @@ class _Question:
         return outcome.status not in NOT_MEASURED and self.world_size in {None, outcome.world_size}
 
     def judged(self, row: str, release: str) -> tuple[Verdict, str]:
-        """Return the verdict on a row on a release, with the note of a support statement."""
+        """Return the verdict on a row on a release, with the note of a support statement.
+
+        Unknown where every cell failed for want of a CUDA driver: whether the asker's machine has one, nobody says.
+        """
         pairs = self.of_build(self.measured(row).get(release, ()))
         spans = _spans(pairs, ())
-        return (Verdict(spans[0].verdict.value), spans[0].note) if spans else (Verdict.UNKNOWN, "")
+        if not spans:
+            return Verdict.UNKNOWN, ""
+        is_told = any(not lacks_driver(outcome) for _, outcome in pairs)
+        return Verdict(spans[0].verdict.value) if is_told else Verdict.UNKNOWN, spans[0].note
 
     def of_build(self, pairs: Seen) -> Seen:
         """Return what was measured on the build that the version names, or all where there is none of it."""
@@ -328,6 +340,11 @@ def _flavours(version: Version) -> set[str]:
     if local.startswith("cu"):
         return {"cuda", "cuda-nodriver"}
     return {"cpu"} if local == "cpu" else set()
+
+
+def lacks_driver(outcome: Outcome) -> bool:
+    """Tell whether a cell says no more than that the machine which measured it had no CUDA driver."""
+    return outcome.status is not Status.PASS and refusals.load().lacks_driver(outcome.message)
 
 
 def _spans(pairs: Iterable[tuple[Record, Outcome]], releases: Sequence[str]) -> list[Span]:

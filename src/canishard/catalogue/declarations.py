@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -78,14 +78,14 @@ def row_arguments(value: ast.expr) -> dict[str, ast.expr] | None:
     return {keyword.arg or "": keyword.value for keyword in value.keywords}
 
 
-def table_of(program: Program, file: File, function: str) -> dict[str, TableEntry]:
+def table_of(program: Program, file: File, function: str) -> Mapping[str, TableEntry]:
     """Return the entries of the table of a check; none where it has no table."""
-    for statement in file.binders.get(function, ()):
-        declared = decorator(statement.node)
-        for keyword in declared.keywords if declared else ():
-            if keyword.arg == "rows":
-                return table(program, file, keyword.value)[1]
-    return {}
+    key = (file.source.path, function)
+    if key not in program.tables:
+        declared = [decorator(statement.node) for statement in file.binders.get(function, ())]
+        rows = [one.value for call in declared if call for one in call.keywords if one.arg == "rows"]
+        program.tables[key] = table(program, file, rows[0])[1] if rows else {}
+    return program.tables[key]
 
 
 def table(program: Program, file: File, rows: ast.expr) -> tuple[str, dict[str, TableEntry]]:

@@ -68,9 +68,13 @@ def files(folder: Path) -> list[Path]:
     return sorted(folder.rglob("[!_]*.py"), key=lambda path: path.relative_to(folder).with_suffix("").parts)
 
 
-def place(entry: Entry, folder: Path = CHECKS) -> Path:
+def place(entry: Entry, folder: Path | None = None) -> Path:
     """Return the file that declares a row, below the folder that the catalogue was read from."""
-    return folder.joinpath(*entry.module.removeprefix("canishard.checks.").split(".")).with_suffix(".py")
+    return (
+        (folder or CHECKS)
+        .joinpath(*entry.module.removeprefix("canishard.checks.").split("."))
+        .with_suffix(".py")
+    )
 
 
 def _entries(folder: Path, path: Path) -> Iterator[tuple[int, Entry]]:

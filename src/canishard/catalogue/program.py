@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import canishard
 from canishard.catalogue import sources
 from canishard.catalogue.scope import LOOKED, PASSED, STORED, Reference
 from canishard.catalogue.sources import Source, Statement
+
+if TYPE_CHECKING:
+    from canishard.catalogue.declarations import TableEntry
 
 PACKAGE = Path(canishard.__file__).parent
 SHARED = PACKAGE / "check.py"
@@ -120,6 +124,11 @@ class File:
         return {_kind(statement.node) for statement in self.binders.get(name, ())}
 
 
+def _is_told(called: tuple[File, Statement]) -> bool:
+    """Tell whether a class is told of its subclasses."""
+    return any(getattr(node, "name", "") == "__init_subclass__" for node in ast.walk(called[1].node))
+
+
 def _kind(node: ast.stmt) -> str:
     if isinstance(node, ast.Import | ast.ImportFrom):
         return "import"
@@ -141,6 +150,8 @@ class Program:
 
     def __init__(self, files: dict[Path, File]) -> None:
         self.files = files
+        self.tables: dict[Key, Mapping[str, TableEntry]] = {}
+        """Of each check that was asked for, the entries of its table."""
         self._effects: dict[Statement, frozenset[Key]] = {}
         self.statements = [
             (file, statement) for file in files.values() for statement in file.source.statements
@@ -164,10 +175,13 @@ class Program:
         if statement not in self._effects:
             facts = statement.facts
             found = self._changed(file, facts.effects)
-            if facts.calls:
-                for inner_file, inner in self._called(file, facts.read_at_import):
-                    found |= self._changed(inner_file, inner.facts.effects_when_called)
+            called = self._called(file, facts.read_at_import)
+            if facts.calls or (isinstance(statement.node, ast.ClassDef) and any(map(_is_told, called))):
                 found |= self._changed(file, facts.effects_when_called)
+                for inner_file, inner in called:
+                    # A function may change what it reads under names of its own.
+                    taken = {(PASSED, *reference) for reference in inner.facts.reads}
+                    found |= self._changed(inner_file, inner.facts.effects_when_called | taken)
             self._effects[statement] = frozenset(found)
         return self._effects[statement]
 

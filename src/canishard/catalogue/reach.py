@@ -13,7 +13,7 @@ from pathlib import Path
 
 from canishard.catalogue import declarations, program, sources
 from canishard.catalogue.program import FOREIGN, File, Key, Program
-from canishard.catalogue.scope import DECORATOR
+from canishard.catalogue.scope import DECORATOR, Definition
 from canishard.catalogue.sources import Source, Statement
 
 
@@ -85,6 +85,9 @@ class _Search:
     def _include(self, file: File, statement: Statement) -> None:
         if statement in self.included:
             return
+        if not isinstance(statement.node, Definition | ast.Import | ast.ImportFrom):
+            # What it binds may be one thing with several names: a = b = {}.
+            self.watched.update((file.source.path, name) for name in statement.facts.binds)
         stands = self.included[statement] = (
             declarations.deciding(statement) if self.is_deciding else statement
         )
@@ -122,14 +125,14 @@ class _Search:
             ):
                 self._include(file, statement)
                 self.queue.extend(key for key in hit & held)
-            elif isinstance(statement.node, ast.Assign | ast.AnnAssign) and self._holds(
-                file, statement, held
-            ):
+            elif self._holds(file, statement, held):
                 self.watched.update((file.source.path, name) for name in facts.binds)
         return (len(self.included), len(self.watched)) != size
 
     def _holds(self, file: File, statement: Statement, held: set[Key]) -> bool:
-        """Tell whether an assignment may put something that is held under another name."""
+        """Tell whether a statement may put something that is held under another name, as an assignment or a loop does."""
+        if isinstance(statement.node, Definition | ast.Import | ast.ImportFrom):
+            return False
         keys = {key for one in statement.facts.read_at_import for key in self.program.keys(file, one)}
         hit = keys & held
         return any(

@@ -263,8 +263,7 @@ class _Visitor(ast.NodeVisitor):
         self._defer(node, [node.body])
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        # A base may want to know of its subclasses (__init_subclass__), as a metaclass does.
-        self.found.calls |= not self.is_deferred
+        self.found.calls |= not self.is_deferred and bool(node.keywords)  # A metaclass.
         self._decorate(node)
         self.generic_visit(node)
 
@@ -287,6 +286,9 @@ class _Visitor(ast.NodeVisitor):
 
     def _comprehension(self, node: Any) -> None:
         self.visit(node.generators[0].iter)  # The first one is looked up outside.
+        called = [one.func for one in ast.walk(node) if isinstance(one, ast.Call)]
+        if not all(isinstance(one, ast.Name) and one.id in LOOKING for one in called):
+            self._take(PASSED, [part.iter for part in node.generators])
         self.locals.append(frozenset(name for part in node.generators for name in bound([part.target])))
         self.generic_visit(node)
         self.locals.pop()

@@ -15,7 +15,7 @@ import msgspec
 from canishard.facts.quirks import NOT_MEASURED
 from canishard.launch.outcome import Outcome, Status, words
 from canishard.record import Record
-from canishard.record.environment import channel_key
+from canishard.record.environment import Environment, channel_key
 
 
 class Verdict(str, Enum):
@@ -115,20 +115,22 @@ def _until(last: str, after: str | None, known: Sequence[str]) -> str:
 
 
 def _verdict(seen: _Seen) -> tuple[Verdict, str]:
-    """Return the verdict on one release, with a note: what goes wrong, and for ``partial`` where."""
+    """Return the verdict on one release, with a note: what goes wrong, and where unless it is so everywhere."""
     statuses = {outcome.status for _, outcome in seen}
     if statuses == {Status.PASS}:
         names = sorted({name for _, outcome in seen for name in outcome.names})
         return Verdict.YES, f"as {', '.join(names)}" if names else ""
-    if not statuses & {Status.PASS, Status.FLAKY}:
-        return Verdict.NO, "; ".join(sorted({words(outcome) for _, outcome in seen}))
+    verdict = Verdict.PARTIAL if statuses & {Status.PASS, Status.FLAKY} else Verdict.NO
+    said: dict[Environment, set[str]] = {}
+    for record, outcome in seen:
+        said.setdefault(record.environment, set()).add(words(outcome))
+    if verdict is Verdict.NO and len(set(map(frozenset, said.values()))) == 1:
+        return verdict, "; ".join(sorted({words(outcome) for _, outcome in seen}))
     groups: dict[str, set[str]] = {}
     for record, outcome in seen:
         where = f"{outcome.world_size} rank{'s' if outcome.world_size != 1 else ''}"
         groups.setdefault(words(outcome), set()).add(where + _build(record, outcome, seen))
-    return Verdict.PARTIAL, "; ".join(
-        f"{words}: {', '.join(sorted(groups[words]))}" for words in sorted(groups)
-    )
+    return verdict, "; ".join(f"{words}: {', '.join(sorted(groups[words]))}" for words in sorted(groups))
 
 
 def _build(record: Record, outcome: Outcome, seen: _Seen) -> str:

@@ -10,9 +10,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from canishard.launch.client import ServerLost, recorded_environment
-from canishard.launch.judge import Rules
 from canishard.launch.launcher import START_METHODS, Launcher, OwnChecks
 from canishard.launch.outcome import Outcome, Status
+from canishard.launch.verdict import Rules
 from canishard.launch.watch import Where
 
 if TYPE_CHECKING:

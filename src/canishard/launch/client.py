@@ -84,14 +84,16 @@ def _python_path(caller: Mapping[str, str]) -> Iterator[str]:
 class Server:
     """One server process and its directory, which goes when the server goes."""
 
-    def __init__(self, start_method: str, warm: tuple[str, ...] = (), path: Sequence[str] = ()) -> None:
+    def __init__(
+        self, start_method: str, warm: tuple[str, ...] = (), path: Sequence[str] = (), hash_seed: int = 0
+    ) -> None:
         self.start_method = start_method
         self.run = uuid.uuid4().hex
         self.directory = Path(tempfile.mkdtemp(prefix="canishard-"))
         self.unsafe = ""
         self.output = self.directory / "server.out"
         parent_end, child_end = socket.socketpair()
-        environment = rank_environment(os.environ, self.run)
+        environment = {**rank_environment(os.environ, self.run), "PYTHONHASHSEED": str(hash_seed)}
         if path:
             environment[processes.PATH] = os.pathsep.join(path)
         command = [sys.executable, "-m", "canishard.launch.server", str(child_end.fileno()), start_method,

@@ -1,21 +1,13 @@
-"""The verdict on one attempt: a pure function of what all ranks did.
-
-Order over ranks: crash > error > hang > wrong > unsupported > pass. A lost peer is a symptom and never
-outranks another rank's own failure. See ARCHITECTURE.md for the statuses.
-"""
+"""The verdict on one attempt, from what the parent knows of all its ranks: pure. The rules are in ``verdict``."""
 
 from __future__ import annotations
 
-import re
 import signal
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from canishard.launch.outcome import Attempt, RankEvidence, Status
-
-UNNAMED = "no known deviation"
-"""What a deviation without a name is called."""
+from canishard.launch.verdict import Rank, Rules, Verdict, decide, difference
 
 
 @dataclass
@@ -44,11 +36,6 @@ class RankState:
         return self.report is not None or self.exit_status is not None
 
     @property
-    def raised(self) -> dict[str, Any] | None:
-        """Return the error that the check raised on this rank."""
-        return self.report["error"] if self.report and self.report["result"] == "error" else None
-
-    @property
     def exit_text(self) -> str:
         """Return how the rank ended, in words; empty for exit code 0."""
         if self.killed:
@@ -70,14 +57,17 @@ class RankState:
             return self.exit_text
         return "" if self.report else "code 0 without a report"
 
-
-@dataclass(frozen=True)
-class Rules:
-    """What decides the meaning of an error's text: predicates on ``Type: message``."""
-
-    is_refusal: Callable[[str], bool]
-    is_lost_peer: Callable[[str], bool]
-    is_machine_fault: Callable[[str], bool] = lambda _: False
+    def seen(self) -> Rank:
+        """Return what the verdict looks at."""
+        return Rank(
+            rank=self.rank,
+            phase=self.phase or "start",
+            report=self.report or {},
+            died=self.died,
+            failed_at=self.failed_at,
+            stacks=self.stacks,
+            output=self.output,
+        )
 
 
 @dataclass
@@ -94,125 +84,30 @@ class Run:
     """Seconds by stretch: see ``stretches``."""
 
 
-def error_text(error: dict[str, Any]) -> str:
-    """Return ``Type: message`` of a reported error."""
-    return f"{error['type']}: {error['message']}"
-
-
-def _first(ranks: Sequence[RankState]) -> RankState:
-    return min(ranks, key=lambda state: (state.failed_at is None, state.failed_at or 0.0, state.rank))
-
-
-def _crash(run: Run, rules: Rules) -> Attempt | None:  # noqa: ARG001 - one shape for all of them
-    dead = [state for state in run.ranks if state.died]
-    if not dead:
-        return None
-    first = _first(dead)
-    killed_for_memory = run.out_of_memory and any(state.died == "signal SIGKILL" for state in dead)
-    # Which rank it was may differ from run to run, and is in the evidence: the text is the same in all of them.
-    message = f"{first.died} in phase {first.phase or 'start'}{_last_words(first.output)}"
-    if killed_for_memory:
-        return _attempt(Status.INFRA, f"{message}; the kernel killed a process for memory", first)
-    return _attempt(Status.CRASH, message, first)
-
-
-def _last_words(output: str) -> str:
-    """Return what C++ said of the exception that ended a process, if that is what ended it."""
-    said = re.search(r"what\(\):\s*(.+)", output)
-    return f": {said[1]}" if said else ""
-
-
-def _error(run: Run, rules: Rules) -> Attempt | None:
-    raised = [state for state in run.ranks if state.raised]
-    own = [state for state in raised if not rules.is_lost_peer(error_text(state.raised or {}))]
-    if len(raised) == len(run.ranks) and len(own) == len(run.ranks):
-        texts = [error_text(state.raised or {}) for state in raised]
-        if all(state.raised and state.raised["call_rejected"] for state in raised):
-            return _attempt(Status.MISSING, texts[0], _first(raised))
-        if all(
-            (state.raised or {}).get("refused") or rules.is_refusal(text)
-            for state, text in zip(raised, texts, strict=True)
-        ):
-            return _attempt(Status.UNSUPPORTED, texts[0], _first(raised))
-    stuck = [state for state in run.ranks if not state.is_over or (state.killed and state.report is None)]
-    if own or (raised and not stuck):
-        # The text is the lowest rank's, the same in every run; which was first in time is evidence.
-        text = error_text((own or raised)[0].raised or {})
-        return _attempt(Status.ERROR, text, _first(own or raised))
-    return None
-
-
-def _hang(run: Run, rules: Rules) -> Attempt | None:  # noqa: ARG001 - one shape for all of them
-    stuck = [state for state in run.ranks if state.report is None]
-    if not stuck:
-        return None
-    first = stuck[0]
-    if all(state.phase in {"", "start"} for state in stuck):
-        return _attempt(Status.INFRA, f"rank {first.rank} never started", first)
-    phases = ", ".join(dict.fromkeys(state.phase or "start" for state in stuck))
-    where = innermost(first.stacks)
-    text = f"no report by the deadline, in phase {phases}" + (f", in {where}" if where else "")
-    return _attempt(Status.HANG, text, first)
-
-
-def innermost(stacks: str) -> str:
-    """Return where a rank's main thread was, by a dump of its stacks: ``all_gather (distributed_c10d.py, line 7)``."""
-    found = re.search(r'Current thread .*\n\s+File "(?:.*/)?([^"/]+)", line (\d+) in (\S+)', stacks)
-    return f"{found[3]} ({found[1]}, line {found[2]})" if found else ""
-
-
-def _wrong(run: Run, rules: Rules) -> Attempt | None:  # noqa: ARG001 - one shape for all of them
-    wrong = [state for state in run.ranks if state.report and state.report["result"] == "wrong"]
-    if not wrong:
-        return None
-    mismatches = [mismatch for state in wrong for mismatch in (state.report or {})["mismatches"]]
-    worst = mismatches[0]
-    message = f"{worst['label']}: got {worst['got']}, wanted {worst['wanted']}"
-    attempt = _attempt(Status.WRONG, message, wrong[0])
-    attempt.deviation = _deviation([mismatch["deviations"] for mismatch in mismatches])
-    return attempt
-
-
-def _deviation(found: list[list[str]]) -> str:
-    """Return the first deviation that explains every mismatch, else the first of each, else that none is known."""
-    shared = [name for name in found[0] if all(name in names for names in found)]
-    if shared:
-        return shared[0]
-    return "; ".join(sorted({names[0] if names else UNNAMED for names in found}))
-
-
-def _fault(run: Run, rules: Rules) -> Attempt | None:
-    """Return what is no verdict about torch: our own fault, or a machine that is short of something."""
-    if run.fault:
-        return Attempt(status=Status.INFRA, start_method="", message=run.fault)
-    short = [
-        state for state in run.ranks if state.raised and rules.is_machine_fault(error_text(state.raised))
-    ]
-    if short:
-        return _attempt(Status.INFRA, error_text(short[0].raised or {}), _first(short))
-    faulty = [state for state in run.ranks if state.report and state.report["result"] == "fault"]
-    if not faulty:
-        return None
-    return _attempt(Status.INFRA, error_text((faulty[0].report or {})["error"]), faulty[0])
-
-
-def _attempt(status: Status, message: str, first: RankState) -> Attempt:
-    return Attempt(status=status, start_method="", message=message, first_failing_rank=first.rank)
-
-
 def judge(run: Run, rules: Rules, start_method: str) -> Attempt:
     """Decide the status of a run from all its ranks, and keep the evidence of each."""
-    verdict = (
-        _fault(run, rules)
-        or _crash(run, rules)
-        or _error(run, rules)
-        or _hang(run, rules)
-        or _wrong(run, rules)
-        or Attempt(status=Status.PASS, start_method="")
+    seen = [state.seen() for state in run.ranks]
+    found = Verdict("infra", run.fault) if run.fault else decide(seen, rules)
+    if found.status == "crash" and run.out_of_memory and any(rank.died == "signal SIGKILL" for rank in seen):
+        words = f"{found.message}; the kernel killed a process for memory"
+        found = found._replace(status="infra", message=words)
+    return Attempt(
+        status=Status(found.status),
+        start_method=start_method,
+        message=found.message,
+        deviation=found.deviation,
+        first_failing_rank=found.rank,
+        notes=_noted_before(found, seen),
+        ranks=[evidence(state) for state in run.ranks],
     )
-    verdict.start_method = start_method
-    verdict.ranks = [evidence(state) for state in run.ranks]
-    return verdict
+
+
+def _noted_before(found: Verdict, seen: list[Rank]) -> list[str]:
+    """Return the first value that differed where the status does not tell of it, in words."""
+    wrong = [rank for rank in seen if rank.mismatches]
+    if not wrong or found.status == "wrong":
+        return []
+    return [f"before that a value differed: {difference(wrong[0].mismatches[0])}"]
 
 
 def teardown_notes(run: Run) -> list[str]:
@@ -224,18 +119,19 @@ def teardown_notes(run: Run) -> list[str]:
 def evidence(state: RankState) -> RankEvidence:
     """Return what is kept of a rank."""
     report = state.report or {}
-    error = report.get("error")
+    seen = state.seen()
     return RankEvidence(
         rank=state.rank,
         phase=state.phase,
         exit=state.exit_text,
         state=state.state,
         stage=state.stage,
-        error=error_text(error) if error else "",
-        traceback=(error or {}).get("traceback", ""),
+        error=seen.text,
+        refused=bool(seen.error.get("refused")),
+        traceback=seen.error.get("traceback", ""),
         stacks=state.stacks,
         output=state.output,
-        mismatches=report.get("mismatches", []),
+        mismatches=seen.mismatches,
         measurements=report.get("measurements", {}),
         notes=report.get("notes", []),
     )

@@ -18,15 +18,18 @@ from typing import Any
 from canishard.errors import ConfigurationError, InfraError
 from canishard.launch import stretches
 from canishard.launch.client import Server, ServerLost
-from canishard.launch.judge import Rules, judge, teardown_notes
-from canishard.launch.outcome import GRAVE, NOT_RETRIED, Attempt, Case, Outcome, Status
+from canishard.launch.judge import judge, teardown_notes
+from canishard.launch.outcome import GRAVE, NOT_RETRIED, Attempt, Case, Kind, Outcome, Status
+from canishard.launch.verdict import Rules
 from canishard.launch.watch import Stage, Where
 
 START_METHODS = ("auto", "fork", "spawn")
 CHECK_MODULES = ("canishard.checks",)
 ASK_S = 180.0
-SPAWN_SAMPLE = 20
-"""How many cases that need no confirmation are confirmed by spawn all the same, chosen by their names' hash."""
+SAMPLE = 20
+"""How many cases are run under both servers whatever they do, chosen by their names' hash."""
+SPAWNED = 3
+"""How many of the sample, each of another family, are also spawned: an import of torch a rank is what one costs."""
 
 _KNOWN_BACKENDS = frozenset({"gloo", "nccl", "mpi", "ucc", "xccl"})
 
@@ -60,7 +63,7 @@ class Launcher:
         start_method: str = "auto",
         modules: Sequence[str] = CHECK_MODULES,
         own: OwnChecks | None = None,
-        baseline: Mapping[tuple[str, int], Status] | None = None,
+        baseline: Mapping[tuple[str, int], Kind] | None = None,
     ) -> None:
         self.where = where
         self.rules = rules
@@ -72,6 +75,7 @@ class Launcher:
         self.fallback = ""
         """Why ranks are spawned although ``auto`` would rather fork them."""
         self.sampled: frozenset[tuple[str, int]] = frozenset()
+        self.spawned: frozenset[tuple[str, int]] = frozenset()
         self._spent: dict[str, float] = {}
         self._servers: dict[str, Server] = {}
         self._description: dict[str, Any] = {}
@@ -106,13 +110,23 @@ class Launcher:
         self._server("first", "spawn")
 
     def _server(self, slot: str, start_method: str) -> Server:
-        """Return the live server of a slot (first, second, spawn), started when it is not there."""
+        """Return the live server of a slot (first, second, spawn), started when it is not there.
+
+        The second differs from the first in what a rank inherits by forking: the seed of its hashes, and modules of checks,
+        none of which it has imported. What a case owes to those shows as another outcome there.
+        """
         if slot in self._servers and not self._servers[slot].is_alive():
             self._drop(slot)
         if slot not in self._servers:
             began = time.monotonic()
-            self._servers[slot] = Server(start_method, (*self.modules, *self.own.names), self.own.path)
-            self._servers[slot].wait_until_ready()
+            warm, seed = ((), 1) if slot == "second" else ((*self.modules, *self.own.names), 0)
+            server = Server(start_method, warm, self.own.path, seed)
+            try:
+                server.wait_until_ready()
+            except BaseException:
+                server.close()  # Else it would stand for one that is ready.
+                raise
+            self._servers[slot] = server
             stretches.add(self._spent, {stretches.SERVER: time.monotonic() - began})
         return self._servers[slot]
 
@@ -152,15 +166,20 @@ class Launcher:
             for item in answer["cases"]
         ]
 
-    def choose_sample(self, cases: Iterable[Case], size: int = SPAWN_SAMPLE) -> None:
-        """Settle which cases are confirmed by spawn whatever they do: the same ones in every run.
+    def choose_sample(self, cases: Iterable[Case], size: int = SAMPLE) -> None:
+        """Settle which cases are confirmed whatever they do: the same ones in every run.
 
-        Of an id the smallest world size: an import of torch a rank is what a spawned case costs.
+        Of an id the smallest world size: what forking hands on does not depend on the number of ranks.
         """
         smallest: dict[str, int] = {}
         for case in cases:
             smallest[case.id] = min(case.world_size, smallest.get(case.id, case.world_size))
-        self.sampled = frozenset(sorted(smallest.items(), key=_hash)[:size])
+        chosen = sorted(smallest.items(), key=_hash)[:size]
+        of_family: dict[str, tuple[str, int]] = {}
+        for key in chosen:
+            of_family.setdefault(key[0].partition(".")[0], key)
+        self.sampled = frozenset(chosen)
+        self.spawned = frozenset(list(of_family.values())[:SPAWNED])
 
     def not_run(self, case: Case) -> str:
         """Return why a case cannot be run here, in words; empty when it can."""
@@ -198,19 +217,21 @@ class Launcher:
             status = attempts[0].status
         if not confirm:
             return fold(case, attempts)
-        if status not in NOT_RETRIED and status is not Status.INFRA:
+        is_sampled = self.start_method == "fork" and case.key in self.sampled
+        if status is not Status.INFRA and (status not in NOT_RETRIED or is_sampled):
             attempts.append(self._attempt(case, "second", self.start_method))
         if self.start_method == "fork" and self._needs_spawn(case, attempts):
             attempts.append(self._attempt(case, "spawn", "spawn"))
         return fold(case, attempts)
 
     def _needs_spawn(self, case: Case, attempts: list[Attempt]) -> bool:
-        statuses = {attempt.status for attempt in attempts}
+        kinds = {attempt.kind for attempt in attempts}
+        statuses = {kind.status for kind in kinds}
         if Status.INFRA in statuses:
             return False
         before = self.baseline.get(case.key)
-        changed = before is not None and statuses != {before}
-        return bool(statuses & GRAVE) or changed or case.key in self.sampled
+        changed = before is not None and kinds != {before}
+        return bool(statuses & GRAVE) or changed or case.key in self.spawned
 
     def _attempt(self, case: Case, slot: str, start_method: str) -> Attempt:
         """Run all stages of a case once, in fresh processes."""
@@ -259,24 +280,21 @@ def _outcome(case: Case, status: Status, message: str) -> Outcome:
 
 
 def fold(case: Case, attempts: list[Attempt]) -> Outcome:
-    """Fold attempts to an outcome: the same status stands, a mixture is ``flaky`` with its counts.
+    """Fold attempts to an outcome: the same kind stands, a mixture is ``flaky`` with its counts.
 
-    An attempt that failed for our or the machine's reasons makes the whole ``infra``: it proves nothing.
+    Two that are wrong in different ways are a mixture too. An attempt that failed for our or the machine's reasons makes
+    the whole ``infra``: it proves nothing.
     """
-    counts = Counter(attempt.status for attempt in attempts)
+    counts = Counter(attempt.kind for attempt in attempts)
     shown = attempts[0]
     outcome = _outcome(case, shown.status, shown.message)
     outcome.deviation = shown.deviation
-    if Status.INFRA in counts:
-        outcome.status = Status.INFRA
-        outcome.message = next(attempt.message for attempt in attempts if attempt.status is Status.INFRA)
+    if infra := next((attempt for attempt in attempts if attempt.status is Status.INFRA), None):
+        outcome.status, outcome.deviation, outcome.message = Status.INFRA, "", infra.message
     elif len(counts) > 1:
-        outcome.status = Status.FLAKY
-        outcome.deviation = ""
+        tally = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
         said = next((attempt.message for attempt in attempts if attempt.message), "")
-        outcome.message = (
-            ", ".join(f"{count} {status.value}" for status, count in sorted(counts.items())) + f"; {said}"
-        )
+        outcome.status, outcome.deviation, outcome.message = Status.FLAKY, "", f"{tally}; {said}"
     ranks = shown.ranks
     outcome.measurements = {
         name: value for rank in reversed(ranks) for name, value in rank.measurements.items()

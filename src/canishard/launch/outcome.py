@@ -7,6 +7,7 @@ order are the project's contract: see ARCHITECTURE.md.
 from __future__ import annotations
 
 from enum import Enum
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,6 +27,18 @@ class Status(str, Enum):
     INFRA = "infra"
     UNKNOWN = "unknown"
     """Absent from the record: shown as a cell, never stored."""
+
+
+class Kind(NamedTuple):
+    """What is compared of an outcome or an attempt: two are alike where both parts are."""
+
+    status: Status
+    deviation: str = ""
+    """How a value is wrong, for ``wrong``."""
+
+    def __str__(self) -> str:
+        """Return it in words: ``wrong (summed instead of averaged)``."""
+        return f"{self.status.value} ({self.deviation})" if self.deviation else self.status.value
 
 
 GRAVE = frozenset({Status.CRASH, Status.HANG})
@@ -48,6 +61,8 @@ class RankEvidence(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omi
     stage: str = ""
     error: str = ""
     """``Type: message`` of what the check raised."""
+    refused: bool = False
+    """What it raised is a NotImplementedError, or of a class derived from it."""
     traceback: str = ""
     stacks: str = ""
     output: str = ""
@@ -69,6 +84,11 @@ class Attempt(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_def
     notes: list[str] = []
     ranks: list[RankEvidence] = []
 
+    @property
+    def kind(self) -> Kind:
+        """Return what of it is compared."""
+        return Kind(self.status, self.deviation)
+
 
 class Outcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A case's result in one environment: the fold of its attempts."""
@@ -89,6 +109,11 @@ class Outcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_def
     attempts: list[Attempt] = []
 
     @property
+    def kind(self) -> Kind:
+        """Return what of it is compared."""
+        return Kind(self.status, self.deviation)
+
+    @property
     def key(self) -> tuple[str, int]:
         """Return what is unique: id and world size."""
         return self.id, self.world_size
@@ -96,9 +121,7 @@ class Outcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_def
 
 def words(outcome: Outcome | None) -> str:
     """Return what a cell did, in words: ``wrong (summed instead of averaged)``; ``absent`` for none."""
-    if outcome is None:
-        return "absent"
-    return f"{outcome.status.value} ({outcome.deviation})" if outcome.deviation else outcome.status.value
+    return "absent" if outcome is None else str(outcome.kind)
 
 
 class Case(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -22,7 +22,6 @@ from canishard.errors import ConfigurationError, InfraError
 from canishard.launch import processes, refusals
 from canishard.launch.channel import MAX_TEXT
 from canishard.launch.client import ServerLost
-from canishard.launch.judge import Rules
 from canishard.launch.launcher import START_METHODS, Launcher
 from canishard.launch.outcome import Case, Outcome, Status
 from canishard.launch.server import MAX_FDS
@@ -95,8 +94,7 @@ class Ranks:
 
     def _started(self) -> Launcher:
         if self._launcher is None:
-            words = refusals.load()
-            rules = Rules(words.is_refusal, words.is_lost_peer, words.is_machine_fault)
+            rules = refusals.load().rules
             launcher = Launcher(self.where, rules, start_method=self.start_method, modules=[__name__])
             try:
                 self._launcher = launcher.__enter__()
@@ -174,9 +172,8 @@ def explain(outcome: Outcome) -> str:
 
 
 def _lines(outcome: Outcome) -> Iterator[str]:
-    deviation = f" ({outcome.deviation})" if outcome.deviation else ""
-    yield f"{outcome.status.value}{deviation}: {outcome.message}"
-    tried = ", ".join(f"{attempt.start_method}: {attempt.status.value}" for attempt in outcome.attempts)
+    yield f"{outcome.kind}: {outcome.message}"
+    tried = ", ".join(f"{attempt.start_method}: {attempt.kind}" for attempt in outcome.attempts)
     yield f"attempts: {tried or 'none'}"
     for rank in outcome.attempts[0].ranks if outcome.attempts else []:
         yield f"rank {rank.rank}: phase {rank.phase}{f', {rank.exit}' if rank.exit else ''}"

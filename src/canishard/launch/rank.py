@@ -11,25 +11,24 @@ import faulthandler
 import importlib
 import json
 import os
-import re
 import socket
 import sys
 import tempfile
 import time
 import traceback
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
 from canishard import checks
 from canishard.launch import processes
+from canishard.launch.accounts import report_of
 from canishard.launch.channel import Channel, Message
+from canishard.launch.verdict import OUR_EXIT_CODE
 
-_SIGNATURE = re.compile(
-    r"unexpected keyword argument|missing \d+ required|takes .*arguments? but|takes no .*arguments"
-)
-"""What Python says where a call does not fit a function's signature."""
 _CHECKS = Path(checks.__file__).parent
-_WRAPPERS = frozenset({"wrapper", "inner", "wrapped"})
+RENDEZVOUS_TIMEOUT = timedelta(minutes=30)
+"""As long as torch itself waits for a group's members: the parent's deadline ends a case that hangs."""
 
 
 class Reporter:
@@ -42,47 +41,13 @@ class Reporter:
         """Say that a phase has begun."""
         self.channel.send({"op": "phase", "phase": name, "at": time.monotonic()})
 
-    def report(self, result: str, **evidence: Any) -> None:
-        """Say what came out: ok, wrong, error or fault."""
-        self.channel.send({"op": "report", "result": result, "at": time.monotonic(), **evidence})
+    def report(self, account: Message) -> None:
+        """Say what came out."""
+        self.channel.send({"op": "report", "at": time.monotonic(), **account})
 
     def wait_for_release(self) -> bool:
         """Wait until the parent releases this rank; False when the parent is gone."""
         return bool(self.channel.receive())
-
-
-def _error(error: BaseException, source: str) -> Message:
-    """Describe an exception; ``call_rejected`` tells that the check's own call did not fit a signature."""
-    text = _text(error)
-    return {
-        "type": type(error).__name__,
-        "message": text,
-        "traceback": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
-        "call_rejected": isinstance(error, TypeError)
-        and bool(_SIGNATURE.search(text))
-        and _is_ours(error, source),
-        "refused": isinstance(error, NotImplementedError),
-    }
-
-
-def _is_ours(error: BaseException, source: str) -> bool:
-    """Tell whether the call that failed is one that the check, or what it shares with others, makes itself.
-
-    torch's logging wrappers around it do not count.
-    """
-    frames = traceback.extract_tb(error.__traceback__)
-    while frames and frames[-1].name in _WRAPPERS:
-        frames.pop()
-    return bool(frames) and (
-        frames[-1].filename == source or Path(frames[-1].filename).is_relative_to(_CHECKS)
-    )
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as broken:  # noqa: BLE001 - a stranger's __str__ may raise anything
-        return f"<{type(error).__name__} whose str raises {type(broken).__name__}>"
 
 
 def _device(device_type: str, rank: int) -> Any:
@@ -97,13 +62,18 @@ def _device(device_type: str, rank: int) -> Any:
 
 
 def _join(task: Message) -> None:
-    """Join the case's process group by file rendezvous; torch's own timeout stays as it is."""
+    """Join the case's process group by a file.
+
+    What ``init_method="file://..."`` does, but for the address: torch decodes none, so that the path could hold no space.
+    """
     if task["backend_module"]:
         importlib.import_module(task["backend_module"])
     distributed: Any = importlib.import_module("torch.distributed")
+    store = distributed.FileStore(task["rendezvous"], task["world_size"])
+    store.set_timeout(RENDEZVOUS_TIMEOUT)
     distributed.init_process_group(
         task["backend"],
-        init_method=Path(task["rendezvous"]).as_uri(),
+        store=distributed.PrefixStore("default_pg", store),
         rank=task["rank"],
         world_size=task["world_size"],
     )
@@ -125,7 +95,9 @@ def run_rank(task: Message, channel: Channel) -> int:
     function = getattr(module, task["function"])
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    source = str(module.__file__)
+    file = Path(str(module.__file__))
+    source = str(_CHECKS if file.is_relative_to(_CHECKS) else file)
+    context: Any = None
     try:
         reporter.phase("init")
         context = check.Context(
@@ -144,21 +116,10 @@ def run_rank(task: Message, channel: Channel) -> int:
     except SystemExit:
         raise  # Leaving without a report is what the parent is to see.
     except BaseException as error:  # noqa: BLE001 - the child's edge: whatever was raised is the result
-        result = "fault" if isinstance(error, check.CheckFault) else "error"
-        reporter.report(result, error=_error(error, source))
+        reporter.report(report_of(context, error, source, check.CheckFault))
         reporter.wait_for_release()
         return 0  # No destroy_process_group after an error: it can hang.
-    if context.compared:
-        result, fault = ("wrong" if context.mismatches else "ok"), {}
-    else:
-        result, fault = "fault", {"error": {"type": "CheckFault", "message": "the check compared nothing"}}
-    reporter.report(
-        result,
-        mismatches=context.mismatches,
-        measurements=context.measurements,
-        notes=context.notes,
-        **fault,
-    )
+    reporter.report(report_of(context, None, source, check.CheckFault))
     if reporter.wait_for_release():
         reporter.phase("released")
         _leave()
@@ -182,15 +143,20 @@ def run_task(task: Message, channel: Channel) -> int:
     return 0
 
 
+def attempt(task: Message, channel: Channel) -> int:
+    """Run a task; return the exit code, which tells where code of ours has failed."""
+    try:
+        return run_task(task, channel)
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except BaseException:  # noqa: BLE001 - ours to show: the parent sees the code and the output's tail
+        traceback.print_exc()
+        return OUR_EXIT_CODE
+
+
 def run_and_exit(task: Message, channel: Channel) -> NoReturn:
     """Run a task in a forked child; exit handlers run, the interpreter's own teardown does not."""
-    try:
-        code = run_task(task, channel)
-    except SystemExit as leaving:
-        code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
-    except BaseException:  # noqa: BLE001 - ours to show: the parent sees exit code 70 and the output's tail
-        traceback.print_exc()
-        code = 70
+    code = attempt(task, channel)
     atexit._run_exitfuncs()  # noqa: SLF001 - os._exit runs none, and multiprocessing relies on its own
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -202,4 +168,4 @@ def run_and_exit(task: Message, channel: Channel) -> NoReturn:
 
 if __name__ == "__main__":
     processes.extend_path()
-    sys.exit(run_task(json.loads(sys.argv[2]), Channel(socket.socket(fileno=int(sys.argv[1])))))
+    sys.exit(attempt(json.loads(sys.argv[2]), Channel(socket.socket(fileno=int(sys.argv[1])))))

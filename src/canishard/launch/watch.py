@@ -21,8 +21,9 @@ from pathlib import Path
 from canishard.launch import processes, stretches
 from canishard.launch.channel import Channel, Message
 from canishard.launch.client import Server, ServerLost
-from canishard.launch.judge import RankState, Rules, Run, error_text, innermost
+from canishard.launch.judge import RankState, Run
 from canishard.launch.outcome import Case
+from canishard.launch.verdict import Rules, innermost
 
 START_S = 180.0
 """Seconds for all ranks to reach their first line; a spawned one imports torch before it."""
@@ -167,7 +168,7 @@ class Stage:
             state.began[state.phase] = message["at"]
         else:
             state.report = message
-            if message["result"] in {"error", "fault"}:
+            if message["error"]:
                 state.failed_at = message["at"]
             else:
                 state.phase = "report"
@@ -206,14 +207,9 @@ class Stage:
 
     def has_failed(self) -> bool:
         """Tell whether a rank has failed by itself: a lost peer is a symptom, and the clock goes on."""
-        for state in self.ranks:
-            if state.exit_status is not None:
-                return True
-            if state.report and state.report["result"] == "fault":
-                return True
-            if state.raised and not self.rules.is_lost_peer(error_text(state.raised)):
-                return True
-        return False
+        return any(
+            state.exit_status is not None or state.seen().has_failed(self.rules) for state in self.ranks
+        )
 
     def peers_wait(self, now: float) -> bool:
         """Tell whether all unfinished ranks sleep and have used no CPU time for ``QUIET_S``."""

@@ -25,7 +25,6 @@ from canishard.nightly.summary import summary
 from canishard.nightly.suspects import Key, Suspects
 from canishard.nightly.verdict import Night
 from canishard.record import Record
-from canishard.record.environment import Environment
 from canishard.walk import nightlies
 from canishard.walk.child import run_child
 from canishard.walk.measure import Runner, measure
@@ -106,7 +105,9 @@ class Measurement:
         self.state = state.load(said.state)
         self.confirmed = confirmed_record(said.state, said.backend, said.device)
         rows = releases.load(root / "matrix" / "releases.toml")
-        self.control = releases.select(rows, [said.control])[0].version if said.control else rows[-1].version
+        self.control = (
+            releases.select(rows, [said.control], option="--control")[0] if said.control else rows[-1]
+        )
         self.version = ""
         self.suite = suite()
         self.records = record.load_all(root / "matrix" / "results")
@@ -123,7 +124,7 @@ class Measurement:
                     NightVerdict.INFRA,
                     f"the index's newest build, {self.version}, is older than the last judged",
                 )
-            self._measure(self.control, "control", [f"--case={CANARY_PATTERN}"])
+            self._measure(self.control.version, "control", [f"--case={CANARY_PATTERN}"])
             tonight = self._measure(self.version, "tonight", ["--release=nightly"])
         except InfraError as error:
             return self._without(NightVerdict.INFRA, str(error))
@@ -137,9 +138,9 @@ class Measurement:
     def _newest(self) -> str:
         listed = nightlies.listed(os.environ)
         if not listed:
-            msg = f"{nightlies.index(os.environ)}: the index has no nightly build of torch"
+            msg = f"{nightlies.index(os.environ)}: the index has no nightly build of torch for this machine"
             raise InfraError(msg)
-        return max(listed, key=nightlies.date_of)
+        return nightlies.newest(listed)
 
     def _judge(self, tonight: Record) -> tuple[Night, Record | None]:
         build = Build(torch=tonight.variant.torch, git_version=tonight.variant.git_version)
@@ -176,7 +177,8 @@ class Measurement:
             }
             if wanted:
                 self._again(number, side, wanted)
-        expected = self._control_statuses(tonight.environment)
+        digests = {entry.id: catalogue.digest_of(entry) for entry in catalogue.load().values()}
+        expected = settle.control_statuses(self.control, tonight.environment, self.records, digests)
         return [
             settle.settle(
                 one, **runs[one.id, one.world_size],
@@ -190,7 +192,7 @@ class Measurement:
         print(f"\nrun {number} of {len(SIDES)} again: {len(wanted)} cells, {side} build", flush=True)
         options = [f"--case={case_id}" for case_id in sorted({key[0] for key in wanted})]
         options += [f"--world-size={size}" for size in sorted({key[1] for key in wanted})]
-        version = self.version if side == "new" else self.control
+        version = self.version if side == "new" else self.control.version
         release = ["--release=nightly"] if side == "new" else []
         try:
             found = self._measure(version, f"again-{number}-{side}", [*release, *options])
@@ -200,17 +202,6 @@ class Measurement:
         for cell in found.cells:
             if cell.key in wanted:
                 wanted[cell.key].append(cell)
-
-    def _control_statuses(self, place: Environment) -> dict[Key, Status]:
-        """Return what the control's committed record says of the suite's cells as they are now."""
-        for found in self.records:
-            there = found.environment
-            if (there.channel, there.backend, there.device) != (self.control, place.backend, place.device):
-                continue
-            if there.flavour == place.flavour:
-                digests = {entry.id: catalogue.digest_of(entry) for entry in catalogue.load().values()}
-                return {cell.key: cell.status for cell in found.cells if digests.get(cell.id) == cell.digest}
-        return {}
 
     def _measure(self, version: str, name: str, options: Sequence[str]) -> Record:
         place = [f"--backend={self.said.backend}", f"--device={self.said.device}"]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from packaging.version import InvalidVersion, Version
 
-from canishard.catalogue import Entry, ids
+from canishard.catalogue import Entry
 from canishard.launch.outcome import Status
 from canishard.nightly.causes import subject
 from canishard.nightly.state import Blind, Build, RowState, Seen, State, TrackedCause, TrackedRow
@@ -202,8 +202,8 @@ def _reproduction(row: TrackedRow, cause: TrackedCause) -> str:
         f"{_checks(row.since)} -- --case {shlex.quote(row.id)} {shlex.join(place)} --fresh",
         f"nox -s bisect -- {shlex.quote(row.id)} --good {_named(row.good)} --bad {_named(row.since)} {shlex.join(place)}",
     ]
-    script = code(f"reproduce/{ids.slug(row.id)}.py")
-    alone = f"Without canishard: the site's {script}, one file that needs torch alone."
+    script = code(f"canishard reproduce {shlex.quote(row.id)}")
+    alone = f"Without canishard: what {script} writes, one file that needs torch alone."
     return "\n".join(["```sh", *lines, "```", "", alone])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
 import msgspec
@@ -11,6 +11,9 @@ import msgspec
 from canishard.facts.compare import REGRESSIONS, UNDECIDED, CellChange, Change, compare
 from canishard.launch.outcome import Outcome, Status
 from canishard.nightly.suspects import Key
+from canishard.record import Record
+from canishard.record.environment import Environment
+from canishard.releases import Release
 
 NEW_RUNS, OLD_RUNS = 3, 2
 """What a change needs on either side, interleaved: new, old, new, old, new."""
@@ -48,6 +51,22 @@ def needed(suspect: CellChange) -> tuple[int, int]:
     """Return how many runs a change needs on the new side and on the old one."""
     is_hang = suspect.new is not None and suspect.new.status is Status.HANG
     return (NEW_HANGS, OLD_HANGS) if is_hang else (NEW_RUNS, OLD_RUNS)
+
+
+def control_statuses(
+    control: Release, place: Environment, records: Iterable[Record], digests: Mapping[str, str]
+) -> dict[Key, Status]:
+    """Return what the control's committed record says of cells, by key; nothing where there is none of such a build.
+
+    ``place`` is the night's, ``digests`` are those of the checks as they are now: what an older check did, no
+    run of today's can be held against.
+    """
+    wanted = (control.version, control.python, place.backend, place.device, place.flavour)
+    for record in records:
+        there = record.environment
+        if (there.channel, there.python, there.backend, there.device, there.flavour) == wanted:
+            return {cell.key: cell.status for cell in record.cells if digests.get(cell.id) == cell.digest}
+    return {}
 
 
 def settle(
@@ -101,12 +120,10 @@ def _is_alike(suspect: CellChange, run: Outcome) -> bool:
 
 def _most_frequent(runs: Sequence[Outcome]) -> Outcome:
     """Return the first outcome of the most frequent kind, of the earliest one where two are equally frequent."""
-    number = Counter((run.status, run.deviation) for run in runs)
-    return max(runs, key=lambda run: number[run.status, run.deviation])
+    number = Counter(run.kind for run in runs)
+    return max(runs, key=lambda run: number[run.kind])
 
 
 def _counted(runs: Iterable[Outcome]) -> str:
-    number = Counter(
-        f"{run.status.value} ({run.deviation})" if run.deviation else run.status.value for run in runs
-    )
-    return ", ".join(f"{count} x {words}" for words, count in number.items()) or "no run"
+    number = Counter(run.kind for run in runs)
+    return ", ".join(f"{count} x {kind}" for kind, count in number.items()) or "no run"

@@ -81,8 +81,8 @@ def _by_key(record: Record) -> dict[Key, Outcome]:
     return {outcome.key: outcome for outcome in record.cells}
 
 
-def _change(key: Key, old: Outcome | None, new: Outcome | None, change: Change | None = None) -> CellChange:
-    return CellChange(id=key[0], world_size=key[1], change=change or compare(old, new), old=old, new=new)
+def _change(key: Key, old: Outcome | None, new: Outcome | None) -> CellChange:
+    return CellChange(id=key[0], world_size=key[1], change=compare(old, new), old=old, new=new)
 
 
 def _require_series(confirmed: Record, tonight: Record) -> None:

@@ -17,13 +17,13 @@ import msgspec
 from canishard import files
 from canishard.errors import RecordError
 from canishard.launch.outcome import Status
+from canishard.record import evidence
 from canishard.record.contents import NEVER_STORED, Record, fail
 from canishard.record.environment import Environment, Variant
 from canishard.record.evidence import (
     EVIDENCE_SUFFIX,
     Cell,
     EvidenceFile,
-    Texts,
     cell,
     evidence_of,
     evidence_path,
@@ -33,7 +33,7 @@ from canishard.record.evidence import (
 from canishard.record.suite import Suite
 
 SCHEMA = 1
-"""The number of the files' format; a reader refuses every other."""
+"""The number of the record's format; a reader refuses every other."""
 
 SCHEMA_FILES = ("record.schema.json", "evidence.schema.json")
 
@@ -80,20 +80,19 @@ def encode(record: Record) -> tuple[bytes, bytes]:
         devices=record.devices,
         backend_module=record.backend_module,
     )
-    texts: Texts = {}
-    kept = [evidence_of(outcome, texts) for outcome in record.cells if has_evidence(outcome)]
-    rest = EvidenceFile(schema=SCHEMA, environment=record.name, texts=texts, cells=kept)
-    return _render(main), _render(rest)
+    rest = EvidenceFile(schema=evidence.SCHEMA, environment=record.name, cells=[])
+    rest.cells = [evidence_of(outcome, rest) for outcome in record.cells if has_evidence(outcome)]
+    return _render(main), _render(rest, separators=(",", ":"))
 
 
-def decode(main: bytes, evidence: bytes, name: str = "record") -> Record:
+def decode(main: bytes, beside: bytes, name: str = "record") -> Record:
     """Return the record that two files hold; ``name`` is the first one's, for errors.
 
     Raises RecordError with one line that names the file, and the path to the fault where there is one.
     """
     file = files.decode(main, RecordFile, name, schema=SCHEMA)
     rest_name = evidence_path(Path(name)).name
-    rest = files.decode(evidence, EvidenceFile, rest_name, schema=SCHEMA)
+    rest = files.decode(beside, EvidenceFile, rest_name, schema=evidence.SCHEMA)
     _check_cells(file, name)
     if rest.environment != file.environment.name:
         fail(rest_name, "environment", f"is {rest.environment}, the record's is {file.environment.name}")
@@ -112,8 +111,7 @@ def decode(main: bytes, evidence: bytes, name: str = "record") -> Record:
         devices=file.devices,
         backend_module=file.backend_module,
         cells=[
-            outcome_of(item, by_key.get((item.id, item.world_size)), rest.texts, rest_name)
-            for item in file.cells
+            outcome_of(item, by_key.get((item.id, item.world_size)), rest, rest_name) for item in file.cells
         ],
     )
 
@@ -135,8 +133,8 @@ def load_all(folder: Path) -> list[Record]:
 
 def save(record: Record, path: Path) -> None:
     """Write both files of a record, the evidence first, each to a temporary name that is then renamed."""
-    main, evidence = encode(record)
-    files.replace(evidence_path(path), evidence)
+    main, beside = encode(record)
+    files.replace(evidence_path(path), beside)
     files.replace(path, main)
 
 
@@ -148,23 +146,24 @@ def _read(path: Path) -> bytes:
         raise RecordError(msg) from None
 
 
-def _render(file: msgspec.Struct) -> bytes:
-    """Return JSON with sorted keys and two blanks of indent, a list's items and a text one a line."""
+def _render(file: msgspec.Struct, separators: tuple[str, str] = (", ", ": ")) -> bytes:
+    """Return JSON with sorted keys and two blanks of indent, a list's and a pool's items one a line."""
     plain = msgspec.to_builtins(file, order="sorted")
-    fields = [f"  {_json(key)}: {_field(plain[key])}" for key in sorted(plain)]
+    fields = [f"  {_json(key, separators)}: {_field(plain[key], separators)}" for key in sorted(plain)]
     return ("{\n" + ",\n".join(fields) + "\n}\n").encode()
 
 
-def _field(value: Any) -> str:
+def _field(value: Any, separators: tuple[str, str]) -> str:
     if isinstance(value, list) and value:
-        return "[\n" + ",\n".join(f"    {_json(item)}" for item in value) + "\n  ]"
+        return "[\n" + ",\n".join(f"    {_json(item, separators)}" for item in value) + "\n  ]"
     if isinstance(value, dict) and value:
-        return "{\n" + ",\n".join(f"    {_json(key)}: {_json(value[key])}" for key in sorted(value)) + "\n  }"
-    return _json(value)
+        lines = (f"    {_json(key, separators)}: {_json(value[key], separators)}" for key in sorted(value))
+        return "{\n" + ",\n".join(lines) + "\n  }"
+    return _json(value, separators)
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True)
+def _json(value: Any, separators: tuple[str, str]) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=separators)
 
 
 def _check_cells(file: RecordFile, name: str) -> None:

@@ -11,6 +11,7 @@ from canishard.facts.quirks import Place, Quirk
 from canishard.launch.outcome import Status
 from canishard.record import Record
 from canishard.record.environment import channel_key
+from canishard.record.unmeasured import Unmeasured
 from canishard.report.table import FLAVOURS, MEANINGS, SYMBOLS, Column, Group, Row, Shown, groups, rows
 from canishard.report.text import code, escape, table
 
@@ -31,9 +32,14 @@ table. Rows that are silently wrong somewhere come first, rows that pass everywh
 """
 
 
-def render(records: Sequence[Record], releases: Sequence[str], quirks: Sequence[Quirk]) -> str:
+def render(
+    records: Sequence[Record],
+    releases: Sequence[str],
+    quirks: Sequence[Quirk],
+    unmeasured: Sequence[Unmeasured] = (),
+) -> str:
     """Return the whole page; ``releases`` are all that exist, so that it can say which were not measured."""
-    tables = groups(records)
+    tables = groups(records, unmeasured)
     parts = [HEAD, _quirks(quirks, records), _legend()]
     if not tables:
         parts.append("Nothing has been measured yet.\n")
@@ -66,6 +72,9 @@ def _measured(group: Group, releases: Sequence[str]) -> str:
         *(SYMBOLS[item] for item in statuses),
     ]
     parts = [f"## Measured: {escape(group.title)}", "", table(heads, lines), ""]
+    for column in group.columns:
+        if column.reason:
+            parts += [f"{escape(column.channel)} could not be measured: {escape(column.reason)}.", ""]
     if absent:
         parts += [f"Not measured: {', '.join(escape(release) for release in absent)}.", ""]
     return "\n".join(parts)
@@ -177,7 +186,8 @@ def _family(group: Group, found: Sequence[Row]) -> str:
 
 def head(column: Column) -> str:
     """Return a column's head: the release, and under it the builds that were measured."""
-    return f"{escape(column.channel)}<br>{' '.join(label for label, _ in column.records)}"
+    builds = " ".join(label for label, _ in column.records) or "could not be measured"
+    return f"{escape(column.channel)}<br>{builds}"
 
 
 def cell(shown: Sequence[Shown], numbers: dict[str, int]) -> str:

@@ -6,6 +6,7 @@ What comes from records is hostile text, and this is where it meets source code:
 from __future__ import annotations
 
 import ast
+import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -16,14 +17,19 @@ from canishard.launch.outcome import Outcome
 _WIDTH = 110
 
 
-def docstring(entry: Entry, check: Statement, seen: Sequence[tuple[str, Outcome]]) -> str:
-    """Return the head: what it is, how to run it, what is expected and what was observed."""
+def docstring(rows: Sequence[Entry], check: Statement, seen: Sequence[tuple[str, Outcome]]) -> str:
+    """Return the head: what it is, how to run it, what is expected, and what was observed of the first row."""
+    entry = rows[0]
     packages = "".join(f", {package}" for package in entry.packages)
-    run = [f"    python SCRIPT --ranks {entry.world_sizes[0]}"]
+    options = [*(["--row", entry.id] if len(rows) > 1 else []), "--ranks", str(min(entry.world_sizes))]
+    run = [f"    python SCRIPT {shlex.join(options)}"]
     if _stages(check) > 1:
         run += ["", "It runs in several stages, each in new processes: torchrun cannot run it."]
     else:
-        run.append(f"    torchrun --nproc-per-node {entry.world_sizes[0]} SCRIPT")
+        own = "".join(f" {word}" for word in map(shlex.quote, options[:-2]))
+        run.append(f"    torchrun --nproc-per-node {min(entry.world_sizes)} SCRIPT{own}")
+    if len(rows) > 1:
+        run += ["", f"That is its first row; --list lists all {len(rows)}."]
     lines = [
         f"{entry.title}.",
         "",
@@ -33,7 +39,9 @@ def docstring(entry: Entry, check: Statement, seen: Sequence[tuple[str, Outcome]
         "",
         "Expected: each rank gets what one process computes. The last line is `observed: pass`, the exit code 0.",
         "",
-        "Observed, by status, number of ranks and release of torch:" if seen else "It was not measured yet.",
+        f"Observed of {entry.id}, by status, number of ranks and release of torch:"
+        if seen
+        else "It was not measured yet.",
         "",
         *_observed(seen),
     ]

@@ -1,14 +1,15 @@
 # ruff: noqa: T201 - it prints: what it saw is its output
 """The end of every reproduction script: start the ranks, watch them, and say in one word what they did.
 
-``reproduce`` puts the text of this module and a check's into one script. It does as ``launch.watch``; nothing
-here is used by canishard itself.
+``reproduce`` puts the text of this module, of ``launch.verdict`` and a check's into one script. It does as
+``launch.watch``; nothing here is used by canishard itself.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import importlib.util
 import json
 import multiprocessing
@@ -25,8 +26,8 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from canishard.launch.verdict import Rank, Rules, decide, first_line
 from canishard.report.reproduce_rank import START_S, run_rank
-from canishard.report.reproduce_verdict import Rank, verdict
 
 if TYPE_CHECKING:  # The script has them: canishard does not import torch here.
     import torch
@@ -35,6 +36,11 @@ if TYPE_CHECKING:  # The script has them: canishard does not import torch here.
     from canishard.check import Stage, find
 
 
+# Regular expressions of errors; a script has those of matrix/refusals.toml.
+REFUSALS: Sequence[str] = ()
+LOST_PEERS: Sequence[str] = ()
+MACHINE_FAULTS: Sequence[str] = ()
+RULES = Rules(REFUSALS, LOST_PEERS, MACHINE_FAULTS)
 GRACE_S, LEAVE_S = 10.0, 10.0
 """Seconds to follow a rank that failed, and to leave once released."""
 
@@ -57,8 +63,11 @@ class Worker:
         with contextlib.suppress(EOFError, OSError):  # It has ended; its exit code says how.
             while self.pipe.poll():
                 vars(self.seen).update(self.pipe.recv())
+                if self.seen.error and self.seen.failed_at is None:
+                    self.seen.failed_at = time.monotonic()
         if code is not None and (code or not self.seen.report):
-            self.seen.exit = exit_words(code)
+            self.seen.died = exit_words(code)
+            self.seen.failed_at = self.seen.failed_at or time.monotonic()
 
     def leave(self, *, release: bool) -> str:
         """End the process; return what went wrong on the way out."""
@@ -86,7 +95,7 @@ def watch(workers: Sequence[Worker], deadline_s: float, others: Any) -> None:
     """Wait until all ranks are over, the deadline has passed, or the grace after a failure has."""
     limit, started, failed = time.monotonic() + START_S, False, False
     while time.monotonic() < limit:
-        waiting = [worker for worker in workers if not (worker.seen.report or worker.seen.exit)]
+        waiting = [worker for worker in workers if not (worker.seen.report or worker.seen.died)]
         if not waiting:
             break
         wait([end for worker in waiting for end in (worker.pipe, worker.process.sentinel)], timeout=0.2)
@@ -94,7 +103,9 @@ def watch(workers: Sequence[Worker], deadline_s: float, others: Any) -> None:
             worker.listen()
         if not started and all(worker.seen.phase != "start" for worker in waiting):
             started, limit = True, time.monotonic() + deadline_s + 1.0  # Stacks are written before that.
-        if not failed and (any(worker.seen.failed for worker in workers) or (others and others.failed())):
+        if not failed and (
+            any(worker.seen.has_failed(RULES) for worker in workers) or (others and others.failed())
+        ):
             failed, limit = True, min(limit, time.monotonic() + GRACE_S)
     for worker in workers:
         if not worker.seen.report and worker.stacks.exists():
@@ -124,7 +135,7 @@ class Others:
 
     def gathered(self, own: Rank) -> list[Rank]:
         """Return what is known of every rank."""
-        self.store.add("failed", int(own.failed))
+        self.store.add("failed", int(own.has_failed(RULES)))
         self.store.set(f"rank{own.rank}", json.dumps(asdict(own)))
         return [Rank(**json.loads(self.store.get(f"rank{rank}"))) for rank in range(self.size)]
 
@@ -150,7 +161,7 @@ def run_stage(
         workers.extend(Worker(function, task) for task in tasks)
         watch(workers, tasks[0]["deadline_s"], others)
         ranks = others.gathered(workers[0].seen) if others else [worker.seen for worker in workers]
-        release = all(rank.report and not rank.exit for rank in ranks)
+        release = all(rank.report and not rank.died for rank in ranks)
     finally:
         late = [(worker.seen.rank, worker.leave(release=release)) for worker in workers]
     for rank, words in late:
@@ -160,10 +171,13 @@ def run_stage(
 
 
 def run_stages(
-    function: Callable[..., None], params: dict[str, Any], options: argparse.Namespace, others: Others | None
+    function: Callable[..., None],
+    declared: dict[str, Any],
+    params: dict[str, Any],
+    options: argparse.Namespace,
+    others: Others | None,
 ) -> tuple[str, str]:
     """Run the stages until one fails; return the last one's status."""
-    declared = vars(function)["declared"]
     folder = Path(others.folder() if others else tempfile.mkdtemp())
     (folder / "case").mkdir(exist_ok=True)  # Shared by the ranks and the stages.
     common = {
@@ -172,7 +186,7 @@ def run_stages(
         "needs": needs_of(declared),
         "directory": str(folder / "case"),
     }
-    status, words = "pass", ""
+    found = decide([], RULES)
     try:
         for stage in declared.get("stages", [Stage("run")]):
             size = others.size if others else stage.world_size or options.ranks
@@ -180,13 +194,13 @@ def run_stages(
             tasks = [{**common, **task_of(stage, rank, size, folder)} for rank in own]
             ranks = run_stage(function, tasks, others)
             show_ranks(stage.name, ranks)
-            status, words = verdict(ranks)
-            if status != "pass":
+            found = decide(ranks, RULES)
+            if found.status != "pass":
                 break
     finally:
         if not others or others.rank == 0:
             shutil.rmtree(folder, ignore_errors=True)
-    return status, words
+    return found.status, found.deviation or first_line(found.message)
 
 
 def task_of(stage: Stage, rank: int, world_size: int, folder: Path) -> dict[str, Any]:
@@ -212,13 +226,13 @@ def show_ranks(stage: str, ranks: Sequence[Rank]) -> None:
 
 def told(rank: Rank) -> Iterator[str]:
     """Yield what is known of a rank, a text an item."""
-    if rank.exit:
-        yield f"{rank.exit} in phase {rank.phase}"
+    if rank.died:
+        yield f"{rank.died} in phase {rank.phase}"
     elif not rank.report:
         yield f"no report, in phase {rank.phase}\n{rank.stacks}"
     elif rank.error:
         yield rank.error["traceback"]
-    for mismatch in rank.report.get("mismatches", ()):
+    for mismatch in rank.mismatches:
         named = ", ".join(mismatch["deviations"]) or "no known deviation"
         most = mismatch["max_abs_diff"]
         yield (
@@ -229,7 +243,7 @@ def told(rank: Rank) -> Iterator[str]:
     for name, value in rank.report.get("measurements", {}).items():
         yield f"{name} is {value:.6g}"
     yield from rank.report.get("notes", ())
-    if rank.report.get("compared") and not rank.report["mismatches"]:
+    if rank.report.get("compared") and not rank.mismatches and not rank.error:
         yield f"{rank.report['compared']} compared, all as expected"
 
 
@@ -269,18 +283,34 @@ def hindered(
     return ("missing", "; ".join(missing)) if missing else None
 
 
-def main(function: Callable[..., None], params: dict[str, Any]) -> int:
-    """Run the check; return 0 where it passes, else 1."""
+def parsed(function: Callable[..., None], rows: dict[str, Any]) -> Any:
+    """Read the command line; a bad one ends the program, with a line that says what is allowed."""
     declared = vars(function)["declared"]
-    sizes, deadline_s = declared.get("world_sizes", (2,)), declared.get("deadline_s", 30.0)
-    parser = argparse.ArgumentParser(description=function.__doc__)
-    parser.add_argument("--ranks", type=int, default=sizes[0], help="number of ranks, without torchrun")
+    parser = argparse.ArgumentParser(description=function.__doc__, allow_abbrev=False)
+    parser.add_argument("--row", metavar="ID", help="the row to run (default: the first)")
+    parser.add_argument("--list", action="store_true", help="list the rows and end")
+    parser.add_argument("--ranks", type=int, metavar="N", help="number of ranks, without torchrun")
     parser.add_argument("--backend", default="gloo")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, xpu, ...")
-    parser.add_argument(
-        "--deadline-s", type=float, default=deadline_s, help="seconds until it counts as a hang"
-    )
+    seconds = declared.get("deadline_s", 30.0)
+    parser.add_argument("--deadline-s", type=float, default=seconds, help="seconds until it counts as a hang")
     options = parser.parse_args()
+    if options.list:
+        print("\n".join(rows))
+        sys.exit(0)
+    options.row = options.row or next(iter(rows))
+    if options.row not in rows:
+        near = " or ".join(difflib.get_close_matches(options.row, rows, cutoff=0.5))
+        parser.error(f"no row {options.row}; {f'did you mean {near}? ' if near else ''}--list lists them")
+    options.ranks = options.ranks or rows[options.row][0][0]
+    return options
+
+
+def main(function: Callable[..., None], rows: dict[str, Any]) -> int:
+    """Run one of the check's rows, each with its numbers of ranks, parameters and needed names; return 0 for a pass."""
+    options = parsed(function, rows)
+    _, params, needs = rows[options.row]
+    declared = {**vars(function)["declared"], "needs": needs}
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -288,8 +318,12 @@ def main(function: Callable[..., None], params: dict[str, Any]) -> int:
     others = Others(options.deadline_s) if "TORCHELASTIC_RUN_ID" in os.environ else None
     with contextlib.redirect_stdout(None) if others and others.rank else contextlib.nullcontext():
         ranks = others.size if others else options.ranks
-        print(f"torch {torch.__version__}, {options.backend} on {options.device}, {ranks} ranks")
-        status, words = hindered(declared, options, others) or run_stages(function, params, options, others)
+        print(
+            f"{options.row}, torch {torch.__version__}, {options.backend} on {options.device}, {ranks} ranks"
+        )
+        status, words = hindered(declared, options, others) or run_stages(
+            function, declared, params, options, others
+        )
         print(f"observed: {status}" + (f" ({words})" if words else ""), flush=True)
     if others:
         others.leave()

@@ -9,6 +9,7 @@ import msgspec
 from canishard.launch.outcome import Outcome, Status
 from canishard.record import Record
 from canishard.record.environment import Environment, channel_key
+from canishard.record.unmeasured import Unmeasured
 
 SYMBOLS = {
     Status.PASS: "✅",
@@ -50,6 +51,9 @@ class Column(msgspec.Struct, kw_only=True, frozen=True):
 
     channel: str
     records: list[tuple[str, Record]]
+    """Empty where it could not be measured."""
+    reason: str = ""
+    """Why not, and when that was seen; empty where there are records."""
 
 
 class Group(msgspec.Struct, kw_only=True, frozen=True):
@@ -60,6 +64,11 @@ class Group(msgspec.Struct, kw_only=True, frozen=True):
     system: str
     machine: str
     columns: list[Column]
+
+    @property
+    def measured(self) -> list[Column]:
+        """Return the columns of which there are records."""
+        return [column for column in self.columns if column.records]
 
     @property
     def title(self) -> str:
@@ -91,23 +100,35 @@ def _label(environment: Environment, others: Sequence[Environment]) -> str:
     return f"{label} py{environment.python}" if len(alike) > 1 else label
 
 
-def groups(records: Iterable[Record]) -> list[Group]:
-    """Sort records into tables, and their columns newest first."""
+def groups(records: Iterable[Record], unmeasured: Iterable[Unmeasured] = ()) -> list[Group]:
+    """Sort records into tables, and their columns newest first; what is ``unmeasured`` is a column without records."""
     found: dict[tuple[str, str, str, str], dict[str, list[Record]]] = {}
     for record in sorted(records, key=lambda item: item.name):
         where = record.environment
         key = (where.backend, where.device, where.system, where.machine)
         found.setdefault(key, {}).setdefault(where.channel, []).append(record)
+    entries = list(unmeasured)
     tables = []
     for key in sorted(found):
-        columns = []
-        for channel in sorted(found[key], key=channel_key, reverse=True):
-            environments = [record.environment for record in found[key][channel]]
-            labelled = [(_label(record.environment, environments), record) for record in found[key][channel]]
-            columns.append(Column(channel=channel, records=labelled))
         backend, device, system, machine = key
+        columns = [_column(channel, own) for channel, own in found[key].items()]
+        reasons: dict[str, list[str]] = {}
+        for entry in entries:
+            if (entry.backend, entry.device) == (backend, device) and entry.release not in found[key]:
+                reasons.setdefault(entry.release, []).append(
+                    f"{entry.reason} (Python {entry.python}, {entry.day})"
+                )
+        columns += [Column(channel=one, records=[], reason="; ".join(said)) for one, said in reasons.items()]
+        columns.sort(key=lambda column: channel_key(column.channel), reverse=True)
         tables.append(Group(backend=backend, device=device, system=system, machine=machine, columns=columns))
     return tables
+
+
+def _column(channel: str, records: Sequence[Record]) -> Column:
+    environments = [record.environment for record in records]
+    return Column(
+        channel=channel, records=[(_label(record.environment, environments), record) for record in records]
+    )
 
 
 def _note(outcome: Outcome | None) -> str:
@@ -153,16 +174,21 @@ def rows(group: Group, case_ids: Iterable[str] | None = None) -> list[Row]:
             _cell(
                 [(label, cells[record.name].get((case_id, world_size))) for label, record in column.records]
             )
+            or [Shown(labels=[], status=Status.UNKNOWN, notes=[])]
             for column in group.columns
         ]
         if made and made[-1].id == case_id and made[-1].cells == shown:
             made[-1].world_sizes.append(world_size)
         else:
             made.append(Row(id=case_id, world_sizes=[world_size], cells=shown))
-    return sorted(made, key=_severity)
+    measured = [bool(column.records) for column in group.columns]
+    return sorted(made, key=lambda row: _severity(row, measured))
 
 
-def _severity(row: Row) -> tuple[int, str, int]:
-    statuses = {shown.status for cell in row.cells for shown in cell}
+def _severity(row: Row, measured: Sequence[bool]) -> tuple[int, str, int]:
+    """Return what a row is sorted by; ``measured`` tells of each column whether it says anything."""
+    statuses = {
+        shown.status for cell, counts in zip(row.cells, measured, strict=True) if counts for shown in cell
+    }
     rank = 0 if Status.WRONG in statuses else 2 if statuses == {Status.PASS} else 1
     return rank, row.id, row.world_sizes[0]

@@ -13,25 +13,13 @@ from canishard.answers.dataset import Dataset
 from canishard.answers.needs import Finding, Holding
 from canishard.answers.published import Answer, Verdict, ranks
 from canishard.catalogue import ids
-from canishard.facts.compare import CellChange, Change, changes
+from canishard.facts.compare import CellChange, changes
 from canishard.facts.support import Span, ranges
 from canishard.launch.outcome import words
 from canishard.record import Record
 from canishard.record.environment import channel_key
+from canishard.report.changes import MEANINGS, WORDS, alike
 from canishard.report.formats import plain
-
-CHANGES = {
-    Change.NEWLY_WRONG: "gives a wrong value without an error, and did not",
-    Change.REGRESSED: "passed, and does not any more",
-    Change.CHANGED_KIND: "fails in another way",
-    Change.LOST_COVERAGE: "was measured, and could not be run",
-    Change.INDETERMINATE: "flaky or unknown on a side, so nothing follows",
-    Change.REMOVED: "was not measured on the newer one",
-    Change.ADDED: "was not measured on the older one",
-    Change.FIXED: "passes, and did not",
-}
-"""What each change means, the worst first."""
-
 
 # ---- explain -------------------------------------------------------------------------------------
 
@@ -131,22 +119,10 @@ def diff(dataset: Dataset, old: str, new: str, *, backend: str, device: str, fam
     ]
     olds = [record for record in own if record.environment.channel == old]
     news = [record for record in own if record.environment.channel == new]
-    parts = [_step(before, after, families) for before, after in alike(olds, news)]
+    parts = [
+        _step(before, after, families) for before, after in alike(olds, news, lambda one: one.environment)
+    ]
     return "\n\n".join(parts)
-
-
-def alike(olds: Sequence[Record], news: Sequence[Record]) -> list[tuple[Record, Record]]:
-    """Return which records of two releases are compared: those of environments that are alike."""
-    for names in (("flavour", "python", "system", "machine"), ("flavour", "system", "machine")):
-        found = [
-            (old, new)
-            for new in news
-            for old in olds
-            if all(getattr(old.environment, name) == getattr(new.environment, name) for name in names)
-        ]
-        if found:
-            return found
-    return [(olds[0], news[0])]
 
 
 def _step(old: Record, new: Record, families: Sequence[str]) -> str:
@@ -158,10 +134,10 @@ def _step(old: Record, new: Record, families: Sequence[str]) -> str:
     lines = [f"torch {before.channel} -> {after.channel}, {where}: {changed}"]
     if before.flavour != after.flavour:
         lines.append(f"Another build ({before.flavour} -> {after.flavour}): a change may be due to that.")
-    for change, meaning in CHANGES.items():
+    for change, meaning in MEANINGS.items():
         own = [item for item in found if item.change is change]
         if own:
-            lines += ["", f"{change.value.replace('_', ' ')} ({len(own)}): {meaning}"]
+            lines += ["", f"{WORDS[change]} ({len(own)}): {meaning}"]
             lines += [f"  {plain(line)}" for line in _lines(own)]
     return "\n".join(lines)
 

@@ -16,7 +16,7 @@ import pytest
 
 from canishard.errors import ConfigurationError
 from canishard.launch import START_METHODS, OwnChecks, own, processes
-from canishard.launch.launcher import SPAWN_SAMPLE
+from canishard.launch.launcher import SAMPLE
 from canishard.session import items
 from canishard.session.items import Runner
 from canishard.session.recorder import Recorder
@@ -49,7 +49,11 @@ def add_options(group: Any) -> None:
     group.addoption("--release", default="", metavar="VERSION", help="the torch that must be installed here")
     group.addoption("--start-method", choices=START_METHODS, default="auto", help="how ranks are started")
     group.addoption(
-        "--spawn-sample", type=int, default=SPAWN_SAMPLE, metavar="N", help="cases confirmed by spawn"
+        "--spawn-sample",
+        type=int,
+        default=SAMPLE,
+        metavar="N",
+        help="cases confirmed whatever they do, a few by spawn",
     )
     group.addoption(
         "--state", type=Path, default=Path(".canishard"), metavar="DIR", help="this machine's journal"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from canishard import checks
+from canishard import catalogue, checks
 from canishard.catalogue import ids
 from canishard.facts.compare import Change, compare
 from canishard.launch import explain, normalise
@@ -95,11 +96,21 @@ class Checks(pytest.Directory):
         item: CaseItem = CaseItem.from_parent(self, name=name, nodeid=f"{checks.__name__}::{name}", case=case)
         return item
 
+    @functools.cached_property
+    def _patterns(self) -> list[str]:
+        """What ``--case`` says, an old id as the one that its row has now."""
+        known = {case.id for case in self.state.cases}
+        resolved = [catalogue.resolve(pattern, known) for pattern in self.state.option.case]
+        terminal: Any = self.config.pluginmanager.get_plugin("terminalreporter")
+        for note in filter(None, (note for _, note in resolved)) if terminal else ():
+            terminal.write_line(f"canishard: --case: {note}")
+        return [pattern for pattern, _ in resolved]
+
     def _selects(self, case: Case) -> bool:
         option = self.state.option
         if option.world_size and case.world_size not in option.world_size:
             return False
-        return not option.case or any(ids.matches(pattern, case.id) for pattern in option.case)
+        return not option.case or any(ids.matches(pattern, case.id) for pattern in self._patterns)
 
 
 class CaseFailed(Exception):

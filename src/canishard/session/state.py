@@ -13,7 +13,7 @@ import pytest
 
 from canishard import checks, record
 from canishard.errors import CanishardError, InfraError
-from canishard.launch import Launcher, OwnChecks, Rules, ServerLost, Where, recorded_environment, refusals
+from canishard.launch import Launcher, OwnChecks, ServerLost, Where, recorded_environment, refusals
 from canishard.launch.outcome import Case, Outcome
 from canishard.record import Conditions, Record, Suite, suite
 from canishard.record.conditions import answers
@@ -74,8 +74,7 @@ class SessionState:
         pytest.exit(f"canishard: {error}", returncode=error.exit_code)
 
     def _enter(self) -> None:
-        wordings = refusals.load()
-        rules = Rules(wordings.is_refusal, wordings.is_lost_peer, wordings.is_machine_fault)
+        rules = refusals.load().rules
         launcher = Launcher(self.where, rules, start_method=self.option.start_method, own=self.own)
         self._launcher = launcher.__enter__()
         self.start_method, self.fallback = launcher.start_method, launcher.fallback
@@ -92,7 +91,7 @@ class SessionState:
         )
         self.suite = suite.current()
         self.baseline = self.read_baseline()
-        launcher.baseline = {cell.key: cell.status for cell in self.baseline.cells} if self.baseline else {}
+        launcher.baseline = {cell.key: cell.kind for cell in self.baseline.cells} if self.baseline else {}
         self.journal = Journal(
             self.option.state, self.conditions, launcher.start_method, is_dirty=self.suite.is_dirty
         )

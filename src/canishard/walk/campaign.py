@@ -20,6 +20,7 @@ from pathlib import Path
 from canishard import releases
 from canishard.errors import CanishardError, ConfigurationError, DiskSpaceError, NothingSelectedError
 from canishard.launch.outcome import Status
+from canishard.record import unmeasured
 from canishard.releases import Release
 from canishard.walk import install
 from canishard.walk.child import run_child
@@ -140,11 +141,12 @@ class Campaign:
         self.root = root
         self.runner = runner
         self.envs = Path(os.environ.get("NOX_ENVDIR") or root / ".nox").absolute()
-        self.releases = releases.select(releases.load(), options.torch, all_patches=options.all_patches)
+        selected = releases.select(releases.load(), options.torch, all_patches=options.all_patches)
+        self.releases = releases.on_each_python(selected)
         self.index = install.choose_index(os.environ)
         environ = {**os.environ, install.INDEX_VARIABLE: self.index}
         self.stamps = Stamps(root, Asked(root, options.pytest, environ))
-        summaries = {r.version: {} if options.fresh else self.stamps.summary(r) for r in self.releases}
+        summaries = {r.session: {} if options.fresh else self.stamps.summary(r) for r in self.releases}
         self.known = {version: summary for version, summary in summaries.items() if summary}
         self.seconds = Seconds(root)
         self.runs: list[Run] = []
@@ -170,7 +172,7 @@ class Campaign:
 
     def _plan_disk(self) -> bool:
         """Say how much room is needed, and decide whether environments are dropped."""
-        new = [r for r in self.releases if r.version not in self.known and not self._kept(r).exists()]
+        new = [r for r in self.releases if r.session not in self.known and not self._kept(r).exists()]
         if not new:
             return False
         where = "the default index" if self.index == install.DEFAULT_INDEX else self.index
@@ -181,12 +183,12 @@ class Campaign:
 
     def _kept(self, release: Release) -> Path:
         """Return the environment that a kept release has; nox makes its name so from the session's."""
-        return self.envs / f"checks-{re.sub(r'[^a-z0-9]+', '-', release.version.lower())}"
+        return self.envs / f"checks-{re.sub(r'[^a-z0-9]+', '-', release.session.lower())}"
 
     def _header(self, release: Release) -> str:
         """Return where the walk is: position, totals so far, time left."""
-        position = f"release {len(self.runs) + 1} of {len(self.releases)} · {release.version}"
-        if release.version in self.known:
+        position = f"release {len(self.runs) + 1} of {len(self.releases)} · {release.session}"
+        if release.session in self.known:
             return f"{position} · nothing changed since this machine measured it: not measured again (--fresh does)"
         counts = totals(self.runs)
         cases, passed = sum(counts.values()), counts[Status.PASS.value]
@@ -197,17 +199,17 @@ class Campaign:
         """Estimate from this machine's earlier runs, else from this run's mean; nothing where there is neither."""
         measured = [run.install_s + run.check_s for run in self.runs if run.summary and not run.unchanged]
         mean = sum(measured) / len(measured) if measured else None
-        left = [r.version for r in self.releases[len(self.runs) :] if r.version not in self.known]
+        left = [r.session for r in self.releases[len(self.runs) :] if r.session not in self.known]
         estimates = [self.seconds.known.get(version, mean) for version in left]
         known = [seconds for seconds in estimates if seconds is not None]
         return [f"about {max(1, round(sum(known) / 60))} min left"] if len(known) == len(left) else []
 
     def _run_one(self, release: Release, *, drop: bool) -> Run:
         """Measure a release, or take what is known of it."""
-        if release.version in self.known:
-            return Run.from_known(release.version, self.known[release.version])
+        if release.session in self.known:
+            return Run.from_known(release.session, self.known[release.session])
         summary, log = self._file("summaries", release, "json"), self._file("logs", release, "log")
-        once = self.envs / f"once-{release.version}" if drop and not self._kept(release).exists() else None
+        once = self.envs / f"once-{release.session}" if drop and not self._kept(release).exists() else None
         started = time.monotonic()
         try:
             code = self.runner(self._command(release, summary, once), self._environment(release, once), log)
@@ -216,8 +218,11 @@ class Campaign:
         if code == NothingSelectedError.exit_code:
             msg = f"no case fits {' '.join(self.options.pytest)}"
             raise NothingSelectedError(msg)
-        run = read_run(release.version, summary, log, code, time.monotonic() - started)
-        self.seconds.keep(release.version, run.install_s + run.check_s)
+        run = read_run(release.session, summary, log, code, time.monotonic() - started)
+        self.seconds.keep(release.session, run.install_s + run.check_s)
+        if release.stable:
+            matrix = self.root / "matrix"
+            unmeasured.keep(matrix, release.version, release.python, self.options.pytest, run.infra)
         if run.infra:
             self.stamps.forget(release)
         else:
@@ -226,14 +231,14 @@ class Campaign:
 
     def _file(self, folder: str, release: Release, suffix: str) -> Path:
         """Return the path of a file that the run is to write; an earlier run's is removed."""
-        path = self.root / ".canishard" / folder / f"{release.version}.{suffix}"
+        path = self.root / ".canishard" / folder / f"{release.session}.{suffix}"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         return path
 
     def _command(self, release: Release, summary: Path, once: Path | None) -> list[str]:
         installed = release.version == releases.INSTALLED
-        session = "installed" if installed else f"checks({release.version})"
+        session = "installed" if installed else f"checks({release.session})"
         files = ["--noxfile", str(self.root / "noxfile.py"), "--envdir", str(once or self.envs)]
         fresh = ["--fresh"] if self.options.fresh else []
         return [

@@ -16,10 +16,12 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from packaging.version import Version
 
-from canishard.errors import DiskSpaceError
+from canishard.errors import ConfigurationError, DiskSpaceError
 from canishard.releases import INSTALLED, Release
 
 INDEX_VARIABLE = "CANISHARD_TORCH_INDEX"
@@ -86,7 +88,7 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
     """
     passed = {}
     if "PIP_FIND_LINKS" in environ and "UV_FIND_LINKS" not in environ:
-        passed["UV_FIND_LINKS"] = ",".join(environ["PIP_FIND_LINKS"].split())
+        passed["UV_FIND_LINKS"] = ",".join(map(_for_uv, environ["PIP_FIND_LINKS"].split()))
     if "PIP_INDEX_URL" in environ and not {"UV_DEFAULT_INDEX", "UV_INDEX_URL"} & environ.keys():
         passed["UV_DEFAULT_INDEX"] = environ["PIP_INDEX_URL"].strip()
     if "PIP_EXTRA_INDEX_URL" in environ and not {"UV_INDEX", "UV_EXTRA_INDEX_URL"} & environ.keys():
@@ -95,6 +97,18 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
             # pip takes the best version of all indexes, uv the first index that has the package.
             passed["UV_INDEX_STRATEGY"] = "unsafe-best-match"
     return passed
+
+
+def _for_uv(place: str) -> str:
+    """Return a place to find wheels in as uv takes it: it parts places by commas, so that one in a name is escaped."""
+    return Path(place).absolute().as_uri() if "," in place and "://" not in place else place
+
+
+def require_one_place(root: Path) -> None:
+    """Raise ConfigurationError where the folder cannot stand in PATH or PYTHONPATH: another Python would be run."""
+    if os.pathsep in str(root):
+        msg = f"{root}: the path holds a {os.pathsep!r}, which parts folders in PATH and PYTHONPATH; move the checkout"
+        raise ConfigurationError(msg)
 
 
 def choose_index(environ: Mapping[str, str]) -> str:
@@ -161,7 +175,8 @@ def into_folder(folder: Path, project: Path, python: str) -> list[str]:
 
     It is for a torch that is installed already, whose environment is not ours to change.
     """
-    target = ["--target", str(folder), str(project), "pytest>=8"]
+    # As an address: in a path that stands alone `#`, `;`, brackets and a space have a meaning of their own.
+    target = ["--target", str(folder), f"canishard @ {project.absolute().as_uri()}", "pytest>=8"]
     if shutil.which("uv"):
         return [
             "uv",
@@ -196,9 +211,15 @@ def need_bytes(release: Release, index: str, environ: Mapping[str, str]) -> int:
 
 def _has_cpu_wheel(release: Release, environ: Mapping[str, str]) -> bool:
     """Tell whether a folder that the installer looks in has a CPU build of the release."""
-    places = environ.get("UV_FIND_LINKS", environ.get("PIP_FIND_LINKS", "")).replace(",", " ").split()
+    said = environ.get("UV_FIND_LINKS") or environment(environ).get("UV_FIND_LINKS", "")
+    folders = [_folder(place.strip()) for place in said.split(",") if place.strip()]
     pattern = f"torch-{release.version}+cpu-*.whl"
-    return any(Path(place).is_dir() and any(Path(place).glob(pattern)) for place in places)
+    return any(folder.is_dir() and any(folder.glob(pattern)) for folder in folders)
+
+
+def _folder(place: str) -> Path:
+    """Return the folder that a place is, given by its path or as an address; any other address is no folder."""
+    return Path(url2pathname(urlsplit(place).path) if place.startswith("file:") else place)
 
 
 def plan_disk(needs: Sequence[int], free: int, *, keep: bool | None) -> DiskPlan:

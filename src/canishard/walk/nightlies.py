@@ -1,6 +1,6 @@
 """torch's nightly builds: which an index has, of which day, and how one of them is asked for.
 
-Runs in nox's own process, so it imports no torch; of ours, ``install`` and ``errors``.
+Runs in nox's own process, so it imports no torch.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
+from packaging import tags
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
+from canishard import releases
 from canishard.errors import ConfigurationError, InfraError
 from canishard.walk.install import INDEX_VARIABLE, TORCH_VARIABLE
 
@@ -59,9 +61,10 @@ class _Links(HTMLParser):
 
 
 def listed(environ: Mapping[str, str]) -> list[str]:
-    """Return the versions of torch that the index of nightly builds has, oldest first, each once.
+    """Return the versions of torch that the index of nightly builds has for this machine, oldest first, each once.
 
-    Raises InfraError in one line where it does not answer.
+    A wheel for another platform, or for another Python than a nightly is measured on, is no build of the night.
+    Raises InfraError in one line where the index does not answer.
     """
     address = f"{index(environ).rstrip('/')}/torch/"
     try:
@@ -74,28 +77,50 @@ def listed(environ: Mapping[str, str]) -> list[str]:
         raise InfraError(msg) from None
     links = _Links()
     links.feed(page)
-    return [str(version) for version in sorted(set(filter(None, map(_version, links.names))))]
+    fitting = fitting_tags(releases.load()[-1].python)
+    found = {version for name in links.names if (version := _version(name, fitting)) is not None}
+    return [str(version) for version in sorted(found)]
 
 
-def _version(file_name: str) -> Version | None:
-    """Return the version of a wheel of torch without its local part, None for every other file."""
+def fitting_tags(python: str, platforms: Sequence[str] | None = None) -> frozenset[tags.Tag]:
+    """Return the tags of the wheels that a CPython such as ``3.11`` can install, by default on this machine."""
+    major, minor = map(int, python.split("."))
+    return frozenset(tags.cpython_tags((major, minor), abis=[f"cp{major}{minor}"], platforms=platforms))
+
+
+def _version(file_name: str, fitting: frozenset[tags.Tag]) -> Version | None:
+    """Return the version of a fitting wheel of torch without its local part, None for every other file."""
     try:
-        name, version, _, _ = parse_wheel_filename(file_name)
+        name, version, _, its_tags = parse_wheel_filename(file_name)
     except InvalidWheelFilename:
         return None
-    return Version(version.public) if name == "torch" and version.is_devrelease else None
+    is_wanted = name == "torch" and version.is_devrelease and fitting & its_tags
+    return Version(version.public) if is_wanted else None
+
+
+def newest(versions: Sequence[str]) -> str:
+    """Return the build of the latest day; of that day's, the one of the newest line."""
+    return max(versions, key=_age)
+
+
+def _age(version: str) -> tuple[str, Version]:
+    """Return what sorts nightlies by age: on the day that a release branch is cut, two lines have a build."""
+    return date_of(version), Version(version)
 
 
 def between(first: str, last: str, versions: Sequence[str]) -> list[str]:
-    """Return the versions from one day to another, of which both must be there."""
-    days = {date_of(version) for version in versions}
+    """Return a build a day from one day to another, oldest first; both days must have one.
+
+    Of two builds of one day, the one of the newer line.
+    """
+    days = {date_of(version): version for version in sorted(versions, key=_age)}
     for day in (first, last):
         if day not in days:
             there = sorted(filter(None, days))
             known = f"{there[0]} to {there[-1]}" if there else "none"
             msg = f"{day}: no nightly build of that day; the index has {known}"
             raise ConfigurationError(msg)
-    return [version for version in versions if first <= date_of(version) <= last]
+    return [version for day, version in days.items() if first <= day <= last]
 
 
 def environment(version: str, environ: Mapping[str, str]) -> dict[str, str]:

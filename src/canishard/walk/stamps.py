@@ -93,7 +93,7 @@ class Stamps:
         self._path(release).unlink(missing_ok=True)
 
     def _path(self, release: Release) -> Path:
-        return self.folder / f"{release.version}-{digest([], *self.asked.options)[:12]}.json"
+        return self.folder / f"{release.session}-{digest([], *self.asked.options)[:12]}.json"
 
     def _record_digest(self, summary: Mapping[str, Any]) -> str:
         """Return a digest of the record that a run wrote; an empty text where it is gone."""

@@ -18,6 +18,7 @@ from canishard import catalogue
 from canishard.catalogue import Entry
 from canishard.catalogue.ids import slug
 from canishard.launch.outcome import Status
+from canishard.report import reproduce
 from canishard.report.site import base, files
 from canishard.report.site.base import FOLDER, Site, cell_anchor, cell_link, render, short_link
 
@@ -183,8 +184,9 @@ def test_the_order_of_records_changes_nothing() -> None:
 def test_every_row_of_the_catalogue_has_a_script_that_says_what_was_observed_where() -> None:
     made = small()
     scripts = {path: content for path, content in files(made).items() if path.startswith("reproduce/")}
-    assert set(scripts) == {f"reproduce/{slug(row_id)}.py" for row_id in made.catalogue}
-    head = ast.get_docstring(ast.parse(scripts[f"reproduce/{slug(ID)}.py"])) or ""
+    assert set(scripts) == {f"reproduce/{reproduce.name(entry)}" for entry in made.catalogue.values()}
+    assert len(scripts) < len(made.catalogue)
+    head = ast.get_docstring(ast.parse(scripts[f"reproduce/{reproduce.name(made.catalogue[ID])}"])) or ""
     assert "crash with 2 ranks: 2.7.0 (gloo on cpu, linux x86_64)" in head
     assert "pass with 2 ranks: 2.9.1 (gloo on cpu, linux x86_64), 2.8.0 (nccl on cuda, linux aarch64)" in head
     assert "not_run with 2 ranks: 2.8.0 cpu (gloo on cpu, linux x86_64)" in head

@@ -77,7 +77,7 @@ def test_what_happens_where_and_what_mends_it() -> None:
         "gloo on cpu: pass on 2.8.0",
         "gloo on cpu: unknown on 2.7.1",
         "gloo on cpu: hang pass on 2.9.0",
-        "fsdp2.gradients-reduce~default.py",
+        f"fsdp2.function.py: python fsdp2.function.py --row '{ID}' --ranks 2",
         "example.org/1",
     ]
 

@@ -118,9 +118,12 @@ def test_what_it_rests_on() -> None:
 
 def test_how_to_see_it_again() -> None:
     found = page(full())
-    assert "../reproduce/fsdp2.gradients-reduce~default.py" in found.links
-    assert "python -m pip install torch==2.8.0 numpy==2.3.0 python fsdp2.gradients" in found.text
-    assert "torchrun --nproc-per-node 2 fsdp2.gradients-reduce~default.py" in found.text
+    assert "../reproduce/fsdp2.function.py" in found.links
+    assert (
+        f"python -m pip install torch==2.8.0 numpy==2.3.0 python fsdp2.function.py --row '{ID}' --ranks 2 "
+        f"torchrun --nproc-per-node 2 fsdp2.function.py --row '{ID}' "
+        f"Where canishard is installed, canishard reproduce '{ID}' writes the same."
+    ) in found.text
     assert (
         f"the last line is observed: pass Observed, gloo on cpu, linux x86_64 pass on 2.9.1 wrong ({SUMMED}) on 2.7.1 to 2.8.0"
         in found.text

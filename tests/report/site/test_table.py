@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from made_up import failed, outcome, quirk, record
-from made_up_pages import Page, entry, site, words
+from made_up_pages import HOSTILE, Page, entry, site, words
 
 from canishard.launch.outcome import Outcome, Status
 from canishard.record import Record
+from canishard.record.unmeasured import Unmeasured
 from canishard.releases import Release
 from canishard.report.site import rows as row_pages
 from canishard.report.site import table
@@ -42,6 +43,18 @@ def links(cell: Any) -> list[str]:
 
 
 # ---- columns -------------------------------------------------------------------------------------
+
+
+def test_a_release_that_could_not_be_measured_says_so_with_the_reason() -> None:
+    place = {"python": "3.11", "backend": "gloo", "device": "cpu", "day": "2026-02-01"}
+    failing = Unmeasured(release="2.7.1", reason=HOSTILE, **place)
+    found = page(site(record(outcome(SUM)), record(outcome(SUM), channel="2.9.1"), unmeasured=[failing]))
+    heads = [words(head) for head in found.all("thead")[0][0]]
+    assert heads[1:] == ["2.9.1 nodrv 2026-01-31", "2.8.0 nodrv 2026-01-31", "2.7.1 could not be measured"]
+    reason = " ".join(f"{HOSTILE} (Python 3.11, 2026-02-01)".split())
+    assert f"torch 2.7.1 could not be measured: {reason}." in found.text
+    assert [words(cell) for cell in lines(found)[SUM]] == ["pass", "pass", "unknown"]
+    assert links(lines(found)[SUM][-1]) == []
 
 
 def test_columns_are_releases_newest_first_with_their_builds_and_the_day() -> None:

@@ -5,11 +5,7 @@ All of it follows from the values of ``Site`` alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from canishard.catalogue.ids import slug
-from canishard.launch.outcome import Outcome
-from canishard.record import Record
+from canishard.catalogue import Entry
 from canishard.report import reproduce
 from canishard.report.site import (
     changes,
@@ -34,25 +30,15 @@ def files(site: Site) -> dict[str, bytes]:
 
 
 def _scripts(site: Site) -> dict[str, bytes]:
-    """Return the script of each row that shows by itself what was observed."""
-    seen: dict[str, list[tuple[str, Outcome]]] = {}
-    for place, record in _places(site):
-        for outcome in record.cells:
-            seen.setdefault(outcome.id, []).append((place, outcome))
+    """Return the script of each check that shows by itself what was observed of its rows."""
+    seen = reproduce.observed(site.groups)
+    checks: dict[str, list[Entry]] = {}
+    for entry in site.catalogue.values():
+        checks.setdefault(reproduce.name(entry), []).append(entry)
     return {
-        f"reproduce/{slug(row_id)}.py": reproduce.script(entry, seen.get(row_id, [])).encode()
-        for row_id, entry in site.catalogue.items()
+        f"reproduce/{name}": reproduce.script(rows, seen.get(rows[0].id, [])).encode()
+        for name, rows in checks.items()
     }
-
-
-def _places(site: Site) -> Iterator[tuple[str, Record]]:
-    """Yield every record with where it was measured: the release, and the build and the table where it takes them."""
-    for group in site.groups:
-        where = f" ({group.title})" if len(site.groups) > 1 else ""
-        for column in group.columns:
-            for label, record in column.records:
-                build = f" {label}" if len(column.records) > 1 else ""
-                yield f"{column.channel}{build}{where}", record
 
 
 def _static() -> dict[str, bytes]:

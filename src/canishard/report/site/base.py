@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,9 @@ from canishard.facts.support import Support
 from canishard.launch.outcome import Status
 from canishard.record import Record
 from canishard.record.environment import Environment
+from canishard.record.unmeasured import Unmeasured
 from canishard.releases import Release
+from canishard.report import reproduce
 from canishard.report.table import MEANINGS, Group, groups
 
 FOLDER = Path(__file__).parent
@@ -42,6 +45,8 @@ class Site:
     """By row id; a row of a record may have none, where its check is gone or is a user's own."""
     claims: Sequence[Claim]
     supports: Sequence[Support]
+    unmeasured: Sequence[Unmeasured] = ()
+    """What could not be measured, and why."""
     stale: Mapping[str, str] = field(default_factory=dict)
     """By a nightly record's name, the day since which no night gave a verdict."""
     steadiness: Steadiness | None = None
@@ -50,7 +55,7 @@ class Site:
     @functools.cached_property
     def groups(self) -> list[Group]:
         """The tables: a backend on a device of a platform each, columns newest first."""
-        return groups(self.records)
+        return groups(self.records, self.unmeasured)
 
     @functools.cached_property
     def tables(self) -> list[tuple[Group, int, str]]:
@@ -90,6 +95,8 @@ _ENGINE = jinja2.Environment(
     keep_trailing_newline=True,
 )
 _ENGINE.filters["short_link"] = short_link
+_ENGINE.filters["shell"] = shlex.quote
+_ENGINE.globals.update(script_name=reproduce.name, run_command=reproduce.command)
 _ENGINE.globals.update(MEANINGS=MEANINGS, WORDS=WORDS, Status=Status)
 
 

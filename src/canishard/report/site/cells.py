@@ -93,8 +93,8 @@ class Place:
 
     @property
     def channels(self) -> list[str]:
-        """Return the releases, oldest first, as ranges are written."""
-        return [column.channel for column in reversed(self.group.columns)]
+        """Return the measured releases, oldest first, as ranges are written."""
+        return [column.channel for column in reversed(self.group.measured)]
 
 
 class Book:

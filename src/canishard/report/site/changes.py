@@ -11,21 +11,10 @@ from typing import Any
 from canishard.catalogue.ids import slug
 from canishard.facts.compare import CellChange, Change, changes, compare, counts
 from canishard.launch.outcome import Outcome, Status
+from canishard.record.environment import Environment
+from canishard.report.changes import MEANINGS, WORDS, alike
 from canishard.report.site.base import Site, render
 from canishard.report.site.cells import Build, Cell, Place, places
-
-WORDS = {
-    Change.NEWLY_WRONG: ("newly wrong", "gives a wrong value without an error, and did not"),
-    Change.REGRESSED: ("regressed", "passed, and does not any more"),
-    Change.FIXED: ("fixed", "passes, and did not"),
-    Change.CHANGED_KIND: ("changed kind", "fails in another way"),
-    Change.LOST_COVERAGE: ("lost coverage", "was measured, and could not be run"),
-    Change.ADDED: ("added", "was not measured on the older one"),
-    Change.REMOVED: ("removed", "was not measured on the newer one"),
-    Change.INDETERMINATE: ("indeterminate", "flaky or unknown on a side, so nothing follows"),
-    Change.SAME: ("same", "did not change"),
-}
-"""Every change in words, in the order in which they are shown: the worst first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +70,11 @@ def pages(site: Site) -> dict[str, bytes]:
             site=site,
             title="What changed from release to release",
             tables=tables,
-            words={change: words for change, words in WORDS.items() if change is not Change.SAME},
+            words={
+                change: (WORDS[change], meaning)
+                for change, meaning in MEANINGS.items()
+                if change is not Change.SAME
+            },
         ),
         "compare.html": render(
             "compare.html", "compare.html", site=site, title="Any two releases side by side"
@@ -105,24 +98,16 @@ def pairs(place: Place) -> list[tuple[Build, Build]]:
     stable = [builds for builds in columns.values() if builds[0].record.environment.is_stable]
     moving = [builds for builds in columns.values() if not builds[0].record.environment.is_stable]
     steps = [*pairwise(stable), *((stable[-1], builds) for builds in moving if stable)]
-    return [pair for olds, news in reversed(steps) for pair in _alike(olds, news)]
+    return [pair for olds, news in reversed(steps) for pair in alike(olds, news, _environment)]
 
 
-def _alike(olds: Sequence[Build], news: Sequence[Build]) -> list[tuple[Build, Build]]:
-    for fields in (("flavour", "python"), ("flavour",)):
-        found = [(old, new) for new in news for old in olds if _key(old, fields) == _key(new, fields)]
-        if found:
-            return found
-    return [(olds[0], news[0])]
-
-
-def _key(build: Build, fields: Sequence[str]) -> list[str]:
-    return [getattr(build.record.environment, field) for field in fields]
+def _environment(build: Build) -> Environment:
+    return build.record.environment
 
 
 def _step(old: Build, new: Build) -> Step:
     found = changes(old.record, new.record)
-    kinds = [Kind(change=change, rows=_rows(old, new, found, change)) for change in WORDS]
+    kinds = [Kind(change=change, rows=_rows(old, new, found, change)) for change in MEANINGS]
     return Step(old=old, new=new, counts=counts(found), kinds=[kind for kind in kinds if kind.rows])
 
 
@@ -164,9 +149,9 @@ def lookup() -> list[list[list[int]]]:
     """Return, by old and new status, which change it is where the deviations are equal, and where they are not.
 
     Statuses are numbers in the order of ``Status``, one more is for a row that is absent; changes are
-    numbers in the order of ``WORDS``.
+    numbers in the order of ``MEANINGS``.
     """
-    order = list(WORDS)
+    order = list(MEANINGS)
     sides: list[Status | None] = [*Status, None]
 
     def number(old: Status | None, new: Status | None, deviation: str) -> int:
@@ -182,7 +167,7 @@ def script(found: Sequence[Place]) -> bytes:
     states: dict[tuple[Status, str], int] = {}
     tables = [_table(place, states) for place in found]
     data = {
-        "changes": [[change.value, *words] for change, words in WORDS.items()],
+        "changes": [[change.value, WORDS[change], meaning] for change, meaning in MEANINGS.items()],
         "statuses": [status.value for status in Status],
         "lookup": lookup(),
         "states": [[list(Status).index(status), deviation] for status, deviation in states],

@@ -105,7 +105,11 @@ def _page(story: Told, path: str, book: Book) -> bytes:
         told=story,
         grids=_grids(story.quirk, book),
         workaround=slug(story.quirk.workaround) if story.quirk.workaround in book else "",
-        rows=[row_id for row_id in book.shown_by(story.quirk) if row_id in book.site.catalogue],
+        rows=[
+            book.site.catalogue[row_id]
+            for row_id in book.shown_by(story.quirk)
+            if row_id in book.site.catalogue
+        ],
         slug=slug,
     )
 

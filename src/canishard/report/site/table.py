@@ -16,6 +16,7 @@ from canishard.catalogue.ids import slug
 from canishard.facts.quirks import NOT_MEASURED, Quirk
 from canishard.launch.outcome import Outcome, Status
 from canishard.record import Record
+from canishard.record.environment import MOVING_CHANNELS
 from canishard.report.site.base import Site, cell_anchor, render
 from canishard.report.site.cells import BUILDS
 from canishard.report.table import MEANINGS, Column, Group, Row, Shown, rows
@@ -30,7 +31,9 @@ class Head:
     builds: list[tuple[str, str]]
     """Each build's short name, and the same in words with the exact version."""
     measured: str
-    """The day, of the newest record."""
+    """The day, of the newest record; empty where it could not be measured."""
+    reason: str
+    """Why it could not be measured; empty where it was."""
     stale: str
     """The day since which a nightly column is as it is, for want of a verdict; empty for every other."""
     anchor: str
@@ -143,10 +146,11 @@ def heads(site: Site, group: Group) -> list[Head]:
             channel=column.channel,
             minor=minor,
             builds=[(label, _build(record)) for label, record in column.records],
-            measured=max(record.ended for _, record in column.records)[:10],
-            stale=max(site.stale.get(record.name, "") for _, record in column.records),
-            anchor=cell_anchor(column.records[0][1].environment, 0).removesuffix("0"),
-            is_supported=column.channel in site.supported or not column.records[0][1].environment.is_stable,
+            measured=max((record.ended for _, record in column.records), default="")[:10],
+            reason=column.reason,
+            stale=max((site.stale.get(record.name, "") for _, record in column.records), default=""),
+            anchor=_anchors(column, 0)[""].removesuffix("0"),
+            is_supported=column.channel in site.supported or column.channel in MOVING_CHANNELS,
             is_folded=minor in minors[:number],
         )
         for number, (minor, column) in enumerate(zip(minors, group.columns, strict=True))
@@ -215,7 +219,7 @@ def _families(site: Site, group: Group, world_size: int, found: Iterable[Row]) -
 def _anchors(column: Column, world_size: int) -> dict[str, str]:
     """Return the anchors of a column's cells on a row's page, by the build's label; "" is all builds'."""
     found = {label: cell_anchor(record.environment, world_size) for label, record in column.records}
-    return {"": next(iter(found.values())), **found}
+    return {"": next(iter(found.values()), ""), **found}
 
 
 def _cell(cell: Iterable[Shown], href: str, anchors: Mapping[str, str]) -> list[Cell]:

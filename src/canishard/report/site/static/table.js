@@ -19,6 +19,7 @@
       anchor: head.dataset.anchor + grid.dataset.worldSize,
       supported: "supported" in head.dataset,
       folded: "folded" in head.dataset,
+      measured: head.dataset.anchor !== "", // Else there is no record, and every row would differ there.
       shown: true,
     }));
   }
@@ -131,7 +132,7 @@
 
   function fits(row, state, words) {
     if (state.family && row.body.dataset.family !== state.family) return false;
-    const seen = row.seen.filter((_, number) => columns[number].shown);
+    const seen = row.seen.filter((_, number) => columns[number].shown && columns[number].measured);
     if (state.differ && new Set(seen.map(String)).size < 2) return false;
     const wanted = state.status === "not-pass" ? (one) => one !== "pass" : (one) => one === state.status;
     if (state.status && !seen.some((builds) => builds.some(wanted))) return false;
