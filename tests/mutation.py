@@ -77,7 +77,9 @@ def unseen(results: str) -> list[str]:
 def mutmut(*arguments: str, quiet: bool = False) -> str:
     """Call mutmut, and return what it prints where it is to be quiet; where it fails, so does this."""
     command = [str(Path(sys.executable).with_name("mutmut")), *arguments]
-    done = subprocess.run(command, cwd=ROOT, check=False, text=True, stdout=subprocess.PIPE if quiet else None)
+    done = subprocess.run(
+        command, cwd=ROOT, check=False, text=True, stdout=subprocess.PIPE if quiet else None
+    )
     if done.returncode:
         raise SystemExit(done.returncode)
     return done.stdout or ""
