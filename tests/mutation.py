@@ -3,8 +3,8 @@
 mutmut makes the changes: in what functions do, not in constants, fields or functions that have a decorator. Some
 change nothing that could be seen, so that the floor, in pyproject.toml, is below a hundred.
 
-It runs pytest several times in a process. A test whose id has a backslash, and whose ids are made by a function, is
-then not found by its id, and mutmut says so at once.
+It runs pytest several times in a process. A test whose id is given (``ids=``) and has a line break or a backslash is
+then not found by it, and mutmut says so at once.
 """
 
 from __future__ import annotations
