@@ -190,6 +190,14 @@ def pure(session: nox.Session) -> None:
 
 
 @nox.session(python=CI.python, default=False)
+def mutation(session: nox.Session) -> None:
+    """Change the pure layers' code, a small change at a time, and count the changes that tests see; `-- FOLDER`."""
+    add(session, "-e", ".", group="mutation")
+    session.env["PYTHONPATH"] = str(ROOT / "tests")
+    call(session, "-m", "mutation", *session.posargs)
+
+
+@nox.session(python=CI.python, default=False)
 def bench(session: nox.Session) -> None:
     """Measure the launcher beside other harnesses, on the torch of the row marked `ci`; writes a report."""
     add(session, "-e", ".[checks,report]", group="bench", release=CI)

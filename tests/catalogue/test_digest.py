@@ -174,7 +174,7 @@ def follow(before: tuple[str, str], after: tuple[str, str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "wanted"), CHANGES, ids=[f"{new.strip()[:60]}" for _, new, _ in CHANGES]
+    ("old", "new", "wanted"), CHANGES, ids=[" ".join(new.split())[:60] for _, new, _ in CHANGES]
 )
 def test_what_a_check_reaches_of_its_file_counts_and_nothing_else(
     ours: Files, old: str, new: str, wanted: str

@@ -42,3 +42,31 @@ def test_family_is_what_stands_before_the_first_point() -> None:
 @pytest.mark.parametrize("case_id", ["a b", "a`b", "a|b", "a<b", "a>b", "a\\b", "a\nb", ""])
 def test_unsafe_ids(case_id: str) -> None:
     assert not re.search(ids.SAFE, case_id)
+
+
+@pytest.mark.parametrize(
+    ("case_id", "name", "family", "workaround"),
+    [
+        ("pp.gpipe", "pp.gpipe", "pp", ""),
+        ("fsdp2.train[optimizer=sgd]", "fsdp2.train", "fsdp2", ""),
+        ("fsdp2.train[optimizer=a.b+c]+force_sum", "fsdp2.train", "fsdp2", "force_sum"),
+        ("fsdp2.gradients+force_sum", "fsdp2.gradients", "fsdp2", "force_sum"),
+        ("ops.sum[a=[1],b=\n[2+3]]+x", "ops.sum", "ops", "x"),
+    ],
+)
+def test_the_parts_of_an_id(case_id: str, name: str, family: str, workaround: str) -> None:
+    assert (ids.name(case_id), ids.family(case_id), ids.workaround(case_id)) == (name, family, workaround)
+
+
+@pytest.mark.parametrize(
+    ("row_id", "slug"),
+    [
+        ("fsdp2.train[optimizer=sgd]+force_sum", "fsdp2.train-optimizer~sgd-+force_sum"),
+        ("dcp.resume[saved=4,loaded=2]", "dcp.resume-saved~4~~loaded~2"),
+        ("X_Y.z[a=/]", "X_Y.z-a~~2f"),
+        ("a.b[c=\t]+d", "a.b-c~~09-+d"),
+        ("a.X", "a.X"),
+    ],
+)
+def test_a_slug_is_a_file_s_name(row_id: str, slug: str) -> None:
+    assert ids.slug(row_id) == slug

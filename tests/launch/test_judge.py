@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from canishard.launch.judge import RankState, Run, judge, teardown_notes
-from canishard.launch.outcome import Status
+from canishard.launch.outcome import RankEvidence, Status
 from canishard.launch.verdict import OUR_EXIT_CODE, Rules
 
 RULES = Rules(refusals=["refused"], lost_peers=["by peer"], machine_faults=["No space"])
@@ -264,3 +264,92 @@ def test_a_hang_says_where_the_main_thread_was() -> None:
     message = judge(Run([ok(0), late]), RULES, "fork").message
 
     assert message == "no report by the deadline, in phase body, in all_gather (distributed_c10d.py, line 77)"
+
+
+def test_all_that_is_known_of_a_rank_is_its_evidence() -> None:
+    error = {"text": "E: no", "traceback": "Trace", "call_rejected": False, "refused": True, "fault": False}
+    report = {**account(mismatch("summed"), error=error), "measurements": {"ratio": 2.0}, "notes": ["slow"]}
+    state = RankState(
+        3,
+        phase="body",
+        report=report,
+        exit_status=ABORT,
+        state="S",
+        stage="save",
+        stacks="in wait",
+        output="said",
+    )
+
+    assert judge(Run([state]), RULES, "spawn").ranks == [
+        RankEvidence(
+            rank=3,
+            phase="body",
+            exit="signal SIGABRT",
+            state="S",
+            stage="save",
+            error="E: no",
+            refused=True,
+            traceback="Trace",
+            stacks="in wait",
+            output="said",
+            mismatches=[mismatch("summed")],
+            measurements={"ratio": 2.0},
+            notes=["slow"],
+        )
+    ]
+
+
+def test_a_rank_that_said_nothing_leaves_empty_evidence() -> None:
+    assert judge(Run([RankState(0, phase="body", killed=True)]), RULES, "fork").ranks == [
+        RankEvidence(rank=0, phase="body", exit="killed by the watchdog")
+    ]
+
+
+@pytest.mark.parametrize("ranks", [[ok(0)], [wrong(0)], [stuck(0)], [died(0, ABORT)], [raised(0, "bad")]])
+def test_the_start_method_is_kept_whatever_the_verdict(ranks: list[RankState]) -> None:
+    assert judge(Run(ranks), RULES, "spawn").start_method == "spawn"
+
+
+def test_a_fault_of_ours_is_told_as_it_was() -> None:
+    verdict = judge(Run([ok(0)], fault="disk full"), RULES, "fork")
+
+    assert (verdict.message, verdict.start_method, verdict.first_failing_rank) == ("disk full", "fork", None)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "first"),
+    [
+        ([died(0, ABORT), RankState(1, phase="body", exit_status=ABORT)], 0),
+        ([RankState(0, phase="body", exit_status=ABORT), died(1, ABORT)], 1),
+        ([raised(0, "bad", 0.5), raised(1, "bad", 0.25)], 1),
+        ([raised(0, "bad"), raised(1, "bad")], 0),
+    ],
+    ids=["a time before none", "none after a time", "the earlier", "the lowest"],
+)
+def test_who_failed_first(ranks: list[RankState], first: int) -> None:
+    assert judge(Run(ranks), RULES, "fork").first_failing_rank == first
+
+
+@pytest.mark.parametrize("phase", ["released", "teardown"])
+def test_after_the_release_nothing_is_a_crash(phase: str) -> None:
+    late = ok(0)
+    late.phase, late.exit_status = phase, 3 << 8
+
+    assert judge(Run([late]), RULES, "fork").status is Status.PASS
+    assert teardown_notes(Run([late, ok(1)])) == ["rank 0 in teardown: code 3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("NotImplementedError: sends\nof two lines", Status.UNSUPPORTED),
+        ("ValueError: NotImplementedError", Status.ERROR),
+        ("\n  E: refused", Status.UNSUPPORTED),
+    ],
+)
+def test_what_is_a_refusal_by_its_text(text: str, status: Status) -> None:
+    state = raised(0, "")
+    assert state.report
+    state.report["error"]["text"] = text
+
+    assert judge(Run([state]), RULES, "fork").status is status

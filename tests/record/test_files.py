@@ -232,7 +232,6 @@ def changed(path: Path, *keys: str | int, value: Any) -> None:
         (["cells", 1, "status"], "hang", "counts: do not agree with the cells"),
         (["started"], "yesterday", f"started: expected `str` matching regex {TIME!r}"),
     ],
-    ids=str,
 )  # fmt: skip
 def test_a_faulty_record(tmp_path: Path, keys: list[str | int], value: Any, sentence: str) -> None:
     path = saved(tmp_path, full())
