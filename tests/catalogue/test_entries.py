@@ -187,3 +187,26 @@ def test_the_digests_of_rows_are_those_of_the_committed_records() -> None:
     found = record.load(next((files.matrix_dir() / "results").glob(f"torch-{version}-*64.json")))
     wanted = {cell.id: cell.digest for cell in found.cells}
     assert {entry.id: catalogue.digest_of(entry) for entry in catalogue.load().values()} == wanted
+
+
+def test_a_row_s_workarounds_are_of_its_subject_and_ask_for_no_other_parameter(tmp_path: Path) -> None:
+    (tmp_path / "pp.py").write_text(
+        "from canishard.check import check\n"
+        '@check(feature="f", subject="a", params={"op": ("sum", "avg"), "n": (1, 2)})\ndef plain(context): ...\n'
+        '@check(feature="f", subject="a", params={"op": ("avg",)}, workaround="scale")\ndef scaled(context): ...\n'
+        '@check(feature="f", subject="a", params={"n": (2,), "op": ("avg",)}, workaround="whole")\n'
+        "def whole(context): ...\n"
+        '@check(feature="f", subject="b", params={"op": ("avg",)})\ndef other(context): ...\n'
+    )
+    (tmp_path / "tp.py").write_text(
+        'from canishard.check import check\n@check(feature="f", subject="a", params={"op": ("avg",)})\ndef a(context): ...\n'
+    )
+
+    assert catalogue.workarounds(catalogue.load(tmp_path)) == {
+        "pp.a[op=sum,n=1]": [],
+        "pp.a[op=sum,n=2]": [],
+        "pp.a[op=avg,n=1]": ["pp.a[op=avg]+scale"],
+        "pp.a[op=avg,n=2]": ["pp.a[op=avg]+scale", "pp.a[n=2,op=avg]+whole"],
+        "pp.b[op=avg]": [],
+        "tp.a[op=avg]": [],
+    }
