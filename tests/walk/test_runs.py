@@ -47,9 +47,10 @@ NO_PYTHON = "Session checks(1) failed: Python interpreter 3.11 not found."
         ("", ""),
         (FAILED_INSTALL, "x No solution / because"),
         (FAILED_CHECKS, "two / three / four"),
-        (f"nox > {NO_PYTHON}", NO_PYTHON),
+        (f"nox > {NO_PYTHON}", "Python interpreter 3.11 not found"),
+        (f"error: no download\n  cause: no route\nnox > {NO_PYTHON}", "Python interpreter 3.11 not found"),
     ],
-    ids=["empty", "install", "shown", "interpreter"],
+    ids=["empty", "install", "shown", "interpreter", "an interpreter that uv could not fetch"],
 )
 def test_failing_step(output: str, expected: str) -> None:
     assert failing_step(output) == expected

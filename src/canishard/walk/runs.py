@@ -69,7 +69,9 @@ def read_run(release: str, summary_file: Path, log: Path, code: int, seconds: fl
 
 
 def failing_step(output: str, keep: int = 3) -> str:
-    """Return the last lines of the step that failed, from what nox printed."""
+    """Return the last lines of the step that failed, from what nox printed; of a Python that is absent, that alone."""
+    if absent := re.search(r"Python interpreter \S+ not found", output):
+        return absent[0]
     lines = [re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", line).strip() for line in output.splitlines()]
     failed = max((n for n, line in enumerate(lines) if "failed with exit code" in line), default=-1)
     said = [line for line in lines[failed + 1 :] if line and not line.startswith("nox >")]
