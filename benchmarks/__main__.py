@@ -49,7 +49,7 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--release",
         action="store_true",
-        help="measure what a release costs alone, beside what was measured last",
+        help="measure what a release costs alone; the rest of the page stays as it is",
     )
     parser.add_argument("--render", action="store_true", help="write the report from what was measured last")
     return parser.parse_args(arguments)
@@ -125,10 +125,11 @@ def main() -> None:
         last = msgspec.json.decode(RAW.read_bytes(), type=report.Run)
         RAW.write_bytes(msgspec.json.encode(msgspec.structs.replace(last, site_s=pages.measure(said.rounds))))
     elif said.release:
-        last = msgspec.json.decode(RAW.read_bytes(), type=report.Run)
-        RAW.write_bytes(
-            msgspec.json.encode(msgspec.structs.replace(last, releases=release.measure(said.rounds)))
-        )
+        # The page holds all that is said of it, so that it needs no measurement of what stands beside it.
+        section = report.of_a_release(release.measure(said.rounds))
+        PAGE.write_text(report.with_section(PAGE.read_text(encoding="utf-8"), section), encoding="utf-8")
+        print(PAGE.relative_to(ROOT))
+        return
     elif not said.render:
         run = report.Run(
             torch=importlib.metadata.version("torch").partition("+")[0],

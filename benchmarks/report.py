@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -224,11 +225,10 @@ def site(run: Run) -> str:
 """
 
 
-def of_a_release(run: Run) -> str:
-    """Return what is said of a release's cost; empty where it was not measured."""
-    if not run.releases:
+def of_a_release(costs: Sequence[release.Cost]) -> str:
+    """Return what is said of a release's cost, a value a round; empty where it was not measured."""
+    if not costs:
         return ""
-    costs = run.releases
     whole, again, fixed, servers, sample = (
         Figure.of(getattr(cost, name) for cost in costs)
         for name in ("whole_s", "repeats_s", "fixed_s", "servers_s", "sample_s")
@@ -243,6 +243,16 @@ machine: each row once {whole}; those that do not pass once more, under the seco
 {servers}, the sample {sample}. The goal, at most {100 * release.MOST_SHARE:.0f} % and {release.MOST_S:.0f} s beyond each row once: {_met(cost.is_met for cost in costs)}. A crash, a
 hang or a changed row is spawned once more besides.
 """
+
+
+def with_section(page: str, section: str) -> str:
+    """Return a page with a section in place of the one of its title; where there is none, before the last section."""
+    title = section.strip().partition("\n")[0]
+    parts = re.split(r"^(?=## )", page, flags=re.MULTILINE)
+    places = [index for index, part in enumerate(parts) if part.startswith(f"{title}\n")]
+    place = places[0] if places else len(parts) - 1
+    parts[place : place + len(places)] = [f"{section.strip()}\n\n"]
+    return "".join(parts)
 
 
 def render(run: Run) -> str:
@@ -297,4 +307,4 @@ Starting the ranks' processes; imports in them; joining the group; the body, unt
 left and removing files. Each stretch ends when the last rank gets there.
 
 {stretches(measured)}
-{of_a_release(run)}{site(run)}"""
+{of_a_release(run.releases)}{site(run)}"""

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from benchmarks import __main__ as bench
-from benchmarks import release, report
+from benchmarks import pages, release, report
 from benchmarks.harnesses import ENTRIES
 
 SECONDS = {"fork": 0.125, "continuous": 0.0625, "spawn": 4.0, "mp_spawn": 5.0, "mp_test_case": 6.0}
@@ -139,7 +139,7 @@ def test_the_goal_of_a_release_is_a_share_and_seconds(found: release.Cost, is_me
 
 
 def test_a_release_is_told_where_it_was_measured() -> None:
-    assert report.of_a_release(run()) == ""
+    assert report.of_a_release([]) == ""
     measured = msgspec.structs.replace(run(), releases=[cost(15.0), cost(28.0)])
 
     page = report.render(measured)
@@ -147,3 +147,13 @@ def test_a_release_is_told_where_it_was_measured() -> None:
     assert "each row once 150 (150 to 150)" in page
     assert "20 (20 to 20) % of that" in page
     assert "at most 25 % and 20 s beyond each row once: in 1 of 2." in page
+
+
+def test_a_section_is_written_into_the_page_that_is_there() -> None:
+    before = msgspec.structs.replace(run(), site_s={str(pages.FEW): [1.0], str(pages.MANY): [2.0]})
+    page = report.render(before)
+    once = report.with_section(page, report.of_a_release([cost(15.0)]))
+    again = report.with_section(once, report.of_a_release([cost(28.0)]))
+
+    assert once == report.render(msgspec.structs.replace(before, releases=[cost(15.0)]))
+    assert again == report.render(msgspec.structs.replace(before, releases=[cost(28.0)]))
