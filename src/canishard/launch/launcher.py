@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from canishard.catalogue import ids
 from canishard.errors import ConfigurationError, InfraError
 from canishard.launch import stretches
 from canishard.launch.client import Server, ServerLost
@@ -177,7 +178,7 @@ class Launcher:
         chosen = sorted(smallest.items(), key=_hash)[:size]
         of_family: dict[str, tuple[str, int]] = {}
         for key in chosen:
-            of_family.setdefault(key[0].partition(".")[0], key)
+            of_family.setdefault(ids.family(key[0]), key)
         self.sampled = frozenset(chosen)
         self.spawned = frozenset(list(of_family.values())[:SPAWNED])
 
